@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// A way to compute: a device and its ops. The list is literal, in backends.cpp; what was not built is in it with the
+// reason, so that `quadrille info` can say what would bring it.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/device.h"
+#include "kernels/ops.h"
+
+namespace quadrille {
+
+struct Backend {
+  std::string_view name;                              // "reference", "cpu", "counting"
+  std::unique_ptr<Device> (*open_device)(int index);  // null when absent
+  const Ops& (*ops)();                                // null when absent
+  void (*use_threads)(int count);                     // called once by each rank thread; null where threads mean nothing
+  std::string_view absent_because;                    // empty when built; otherwise why, and the flag or package that brings it
+  bool timed_claims;                                  // false: correct, but not meant for a timed result
+};
+
+std::span<const Backend> backends();                  // all, absent ones included
+const Backend& backend_named(std::string_view name);  // throws Error: unknown (nearest named) or absent (with the reason)
+
+const Ops& reference_ops();                           // kernels/reference
+const Ops& counting_ops();                            // kernels/counting
+const Backend& cpu_backend();                         // kernels/cpu, or kernels/cpu/absent.cpp
+
+}  // namespace quadrille

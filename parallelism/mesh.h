@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks as a box with named edges. Outermost edge first; the last one joins nearest neighbours. Every set of edges
+// has its own communicator.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parallelism/communicator.h"
+
+namespace quadrille {
+
+constexpr int kMaxMeshAxes = 8;
+struct MeshAxis {
+  std::string name;
+  int extent = 1;
+};
+using MeshAxes = std::uint32_t;                                    // one bit per mesh axis
+constexpr MeshAxes bit(int mesh_axis) { return MeshAxes{1} << mesh_axis; }
+
+class Mesh {
+ public:
+  // Throws Error: extents do not multiply to the world's size, a name twice, too many edges. A collective call.
+  Mesh(std::unique_ptr<Communicator> world, std::vector<MeshAxis> outer_to_inner);
+
+  int axes() const { return static_cast<int>(axes_.size()); }
+  int extent(int mesh_axis) const { return axes_[static_cast<std::size_t>(mesh_axis)].extent; }
+  int extent_of(MeshAxes) const;                                   // product
+  int at(int mesh_axis) const { return at_[static_cast<std::size_t>(mesh_axis)]; }   // this rank's place
+  const std::string& name(int mesh_axis) const { return axes_[static_cast<std::size_t>(mesh_axis)].name; }
+  std::string names(MeshAxes) const;                               // "data+x"
+  int find(std::string_view name) const;                           // -1: no such edge
+  MeshAxes all() const { return bit(axes()) - 1; }
+  MeshAxes real(MeshAxes) const;                                   // those longer than one
+  bool first_on(MeshAxes) const;                                   // this rank is at 0 on each of them
+
+  Communicator& world() const { return *world_; }
+  Communicator& along(MeshAxes) const;                             // throws Error unless real(axes) == axes and not empty
+
+ private:
+  std::unique_ptr<Communicator> world_;
+  std::vector<MeshAxis> axes_;
+  std::vector<int> at_;
+  std::map<MeshAxes, std::unique_ptr<Communicator>> groups_;
+};
+
+}  // namespace quadrille

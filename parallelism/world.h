@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// How ranks come into being: threads of this process, processes under an MPI launcher, or one rank of an imaginary world
+// that only counts. The list of worlds is literal, in world.cpp; an absent one says what would bring it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "parallelism/communicator.h"
+
+namespace quadrille {
+
+struct WorldOptions {
+  int ranks = 1;                      // threads: how many to start. mpi: what is wanted, checked against the launcher's
+  double timeout_seconds = 60;        // of every wait inside a message
+  bool allow_singleton = false;       // mpi: accept a world of one although a launcher's variables are set
+  int counting_rank = 0;              // counting: which of the imaginary ranks this is
+};
+
+using RankBody = std::function<void(std::unique_ptr<Communicator> world)>;
+
+// Each runs `body` once per rank of this process and returns when all have ended. If a rank throws, its world is poisoned,
+// the others end, and the first cause is rethrown: one Error whose message begins with "rank R on HOST: ".
+void run_threads(const WorldOptions&, const RankBody& body);
+void run_counting(const WorldOptions&, const RankBody& body);
+void run_mpi(const WorldOptions&, const RankBody& body);          // parallelism/mpi, or mpi/absent.cpp which throws Error
+
+struct WorldKind {
+  std::string_view name;              // "threads", "mpi", "counting"
+  void (*run)(const WorldOptions&, const RankBody&);
+  std::string_view absent_because;    // empty when built
+};
+const WorldKind& world_named(std::string_view name);              // throws Error: unknown or absent
+
+// True when this process was started by an MPI or Slurm launcher with more than one rank (OMPI_, PMI_, PMIX_, SLURM_
+// variables); the text says which variable told so.
+struct Launcher {
+  std::string variable;               // "OMPI_COMM_WORLD_SIZE"; empty: no launcher
+  int ranks = 1;
+};
+Launcher launcher_from_environment();
+
+// Throws Error when a launcher started several processes but the world is `threads` (each would be a run of its own).
+void refuse_accidental_singletons(const Launcher&, std::string_view world, bool allow_singleton);
+
+std::string host_name();
+// What mpi/ was built with ("Open MPI 4.1.4"), or why it is absent.
+std::string mpi_description();
+
+}  // namespace quadrille
