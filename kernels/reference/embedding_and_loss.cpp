@@ -17,11 +17,14 @@ Cost ReferenceOps::embedding(Stream& stream, const Tensor& out, const Tensor& ta
                              std::int64_t first_row) const {
   const Extents e = check_embedding(stream, out, table, ids, first_row);
   with_type_of(out, [&]<class T>(T) {
+    const std::int32_t* ids_at = numbers<std::int32_t>(ids);
+    T* out_at = numbers<T>(out);
+    const T* table_at = numbers<T>(table);
     for (std::int64_t i = 0; i < e.rows; ++i) {
-      const std::int64_t row = numbers<std::int32_t>(ids)[i] - first_row;
+      const std::int64_t row = ids_at[i] - first_row;
       const bool held = row >= 0 && row < table.shape()[0];
       for (std::int64_t j = 0; j < e.columns; ++j)
-        numbers<T>(out)[i * e.columns + j] = held ? numbers<T>(table)[row * e.columns + j] : T{0};
+        out_at[i * e.columns + j] = held ? table_at[row * e.columns + j] : T{0};
     }
   });
   return bill_embedding(out, table, ids);
@@ -32,14 +35,17 @@ Cost ReferenceOps::embedding_backward(Stream& stream, const Tensor& dtable, cons
   const Extents e = check_embedding_backward(stream, dtable, dout, ids, first_row);
   std::vector<double> sums(static_cast<std::size_t>(dtable.count()), 0.0);
   with_type_of(dtable, [&]<class T>(T) {
+    const std::int32_t* ids_at = numbers<std::int32_t>(ids);
+    const T* dout_at = numbers<T>(dout);
+    T* dtable_at = numbers<T>(dtable);
     for (std::int64_t i = 0; i < e.rows; ++i) {
-      const std::int64_t row = numbers<std::int32_t>(ids)[i] - first_row;
+      const std::int64_t row = ids_at[i] - first_row;
       if (row < 0 || row >= dtable.shape()[0]) continue;
       for (std::int64_t j = 0; j < e.columns; ++j)
-        sums[static_cast<std::size_t>(row * e.columns + j)] += numbers<T>(dout)[i * e.columns + j];
+        sums[static_cast<std::size_t>(row * e.columns + j)] += dout_at[i * e.columns + j];
     }
     for (std::int64_t i = 0; i < dtable.count(); ++i)
-      numbers<T>(dtable)[i] = static_cast<T>(numbers<T>(dtable)[i] + sums[static_cast<std::size_t>(i)]);
+      dtable_at[i] = static_cast<T>(dtable_at[i] + sums[static_cast<std::size_t>(i)]);
   });
   return bill_embedding_backward(dtable, dout, ids);
 }
@@ -47,10 +53,12 @@ Cost ReferenceOps::embedding_backward(Stream& stream, const Tensor& dtable, cons
 Cost ReferenceOps::cross_entropy_max(Stream& stream, const Tensor& max, const Tensor& logits) const {
   const Extents e = check_cross_entropy_max(stream, max, logits);
   with_type_of(logits, [&]<class T>(T) {
+    const T* logits_at = numbers<T>(logits);
+    double* max_at = numbers<double>(max);
     for (std::int64_t i = 0; i < e.rows; ++i) {
       double most = -std::numeric_limits<double>::infinity();  // stays where no words are held
-      for (std::int64_t j = 0; j < e.columns; ++j) most = std::max<double>(most, numbers<T>(logits)[i * e.columns + j]);
-      numbers<double>(max)[i] = most;
+      for (std::int64_t j = 0; j < e.columns; ++j) most = std::max<double>(most, logits_at[i * e.columns + j]);
+      max_at[i] = most;
     }
   });
   return bill_cross_entropy_max(max, logits);
@@ -61,13 +69,15 @@ Cost ReferenceOps::cross_entropy_sums(Stream& stream, const Tensor& sums, const 
   const Extents e = check_cross_entropy_sums(stream, sums, logits, max, labels, how);
   check_labels(labels.host<std::int32_t>(), how);
   with_type_of(logits, [&]<class T>(T) {
+    const std::int32_t* labels_at = numbers<std::int32_t>(labels);
+    const double* max_at = numbers<double>(max);
     for (std::int64_t i = 0; i < e.rows; ++i) {
       const T* row = numbers<T>(logits) + i * e.columns;
-      const std::int64_t label = numbers<std::int32_t>(labels)[i] - how.first_word;
-      const bool held = numbers<std::int32_t>(labels)[i] >= 0 && label >= 0 && label < e.columns;
+      const std::int64_t label = labels_at[i] - how.first_word;
+      const bool held = labels_at[i] >= 0 && label >= 0 && label < e.columns;
       double exponentials = 0, total = 0;
       for (std::int64_t j = 0; j < e.columns; ++j) {
-        exponentials += std::exp(row[j] - numbers<double>(max)[i]);
+        exponentials += std::exp(row[j] - max_at[i]);
         total += row[j];
       }
       double* three = numbers<double>(sums) + 3 * i;
@@ -104,14 +114,18 @@ Cost ReferenceOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits,
   check_labels(labels.host<std::int32_t>(), how);
   const double spread = how.smoothing / static_cast<double>(how.words);
   with_type_of(logits, [&]<class T>(T) {
+    const std::int32_t* labels_at = numbers<std::int32_t>(labels);
+    const T* logits_at = numbers<T>(logits);
+    const double* max_at = numbers<double>(max);
+    const double* sums_at = numbers<double>(sums);
+    T* dlogits_at = numbers<T>(dlogits);
     for (std::int64_t i = 0; i < e.rows; ++i) {
-      const std::int32_t label = numbers<std::int32_t>(labels)[i];
+      const std::int32_t label = labels_at[i];
       for (std::int64_t j = 0; j < e.columns; ++j) {
         const std::int64_t at = i * e.columns + j;
-        const double probability =
-            std::exp(numbers<T>(logits)[at] - numbers<double>(max)[i]) / numbers<double>(sums)[3 * i];
+        const double probability = std::exp(logits_at[at] - max_at[i]) / sums_at[3 * i];
         const double target = (how.first_word + j == label ? 1 - how.smoothing : 0) + spread;
-        numbers<T>(dlogits)[at] = label < 0 ? T{0} : static_cast<T>(probability - target);
+        dlogits_at[at] = label < 0 ? T{0} : static_cast<T>(probability - target);
       }
     }
   });

@@ -14,8 +14,9 @@ Cost ReferenceOps::sum_of_squares(Stream& stream, const Tensor& sum, const Tenso
   check_sum_of_squares(stream, sum, x);
   double squares = 0;
   with_type_of(x, [&]<class T>(T) {
+    const T* x_at = numbers<T>(x);
     for (std::int64_t i = 0; i < x.count(); ++i) {
-      const double v = numbers<T>(x)[i];
+      const double v = x_at[i];
       squares += v * v;
     }
   });
@@ -50,9 +51,13 @@ Cost ReferenceOps::adamw(Stream& stream, const Tensor& values, const Tensor& gra
   const double* step = numbers<double>(scalars);
   const double of_first = 1 - std::pow(how.beta1, step[kStep]), of_second = 1 - std::pow(how.beta2, step[kStep]);
   with_type_of(values, [&]<class T>(T) {
+    T* values_at = numbers<T>(values);
+    T* first_moment_at = numbers<T>(first_moment);
+    T* second_moment_at = numbers<T>(second_moment);
+    const T* gradients_at = numbers<T>(gradients);
     for (std::int64_t i = 0; i < values.count() && step[kFinite] != 0; ++i) {
-      T &value = numbers<T>(values)[i], &m = numbers<T>(first_moment)[i], &v = numbers<T>(second_moment)[i];
-      const double g = step[kFactor] * numbers<T>(gradients)[i];
+      T &value = values_at[i], &m = first_moment_at[i], &v = second_moment_at[i];
+      const double g = step[kFactor] * gradients_at[i];
       const double new_m = how.beta1 * m + (1 - how.beta1) * g, new_v = how.beta2 * v + (1 - how.beta2) * g * g;
       const double change =
           (new_m / of_first) / (std::sqrt(new_v / of_second) + how.epsilon) + how.weight_decay * value;
@@ -69,10 +74,12 @@ Cost ReferenceOps::sgd_momentum(Stream& stream, const Tensor& values, const Tens
   check_sgd_momentum(stream, values, gradients, velocity, scalars, how);
   const double* step = numbers<double>(scalars);
   with_type_of(values, [&]<class T>(T) {
+    T* values_at = numbers<T>(values);
+    const T* gradients_at = numbers<T>(gradients);
     T* velocities = numbers<T>(velocity);
     for (std::int64_t i = 0; i < values.count() && step[kFinite] != 0; ++i) {
-      T& value = numbers<T>(values)[i];
-      const double g = step[kFactor] * numbers<T>(gradients)[i] + how.weight_decay * value;
+      T& value = values_at[i];
+      const double g = step[kFactor] * gradients_at[i] + how.weight_decay * value;
       const double moved = velocities ? how.momentum * velocities[i] + g : g;
       const double change = how.nesterov ? g + how.momentum * moved : moved;
       if (velocities) velocities[i] = static_cast<T>(moved);
