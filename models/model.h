@@ -17,9 +17,14 @@ namespace quadrille {
 
 class Block {
  public:
+  explicit Block(std::string bucket) : bucket_(std::move(bucket)) {}
   virtual ~Block() = default;
+  const std::string& bucket() const { return bucket_; }   // of the parameters that are this block's alone; may hold none
   // The first block ignores `hidden`; the last one puts its loss on the tape and returns nothing of use.
   virtual Var forward(Tape&, Var hidden) = 0;
+
+ private:
+  std::string bucket_;
 };
 
 // What a model says of itself before it is built: for checks that need no memory.

@@ -18,8 +18,8 @@ NormKind norm_kind(const GptConfig& c) { return c.rms ? NormKind::rms : NormKind
 // Word and position rows. Learned positions are chosen by address, so a rank with a part of the tokens reads its own rows.
 class Embed : public Block {
  public:
-  Embed(Parameters& parameters, const GptConfig& c, const std::string& table_bucket) : config_(c) {
-    table_ = &parameters.make(kTable, table_bucket, {{Axis::vocab, c.vocabulary}, {Axis::embed, c.embed}}, 0, kInitialDeviation);
+  Embed(Parameters& parameters, const GptConfig& c, const std::string& table_bucket) : Block("embed"), config_(c) {
+    table_ = &parameters.make(kTable, table_bucket, {{Axis::vocab, c.vocabulary}, {Axis::embed, c.embed}}, 0, kInitialDeviation, true);
     if (!c.rotary) positions_ = &parameters.make("positions", "embed", {{Axis::none, c.tokens}, {Axis::embed, c.embed}}, 0, kInitialDeviation);
   }
   Var forward(Tape& tape, Var) override {
@@ -40,14 +40,14 @@ class Embed : public Block {
 class DecoderLayer : public Block {
  public:
   DecoderLayer(Parameters& p, const GptConfig& c, std::int64_t index)
-      : config_(c), name_("layers." + std::to_string(index)), bucket_(name_), embed_{Axis::embed, c.embed}, mlp_{Axis::mlp, c.mlp},
-        norm1_(p, bucket_, name_ + ".norm1", embed_, norm_kind(c), c.norm_epsilon),
-        qkv_(p, bucket_, name_ + ".qkv", {embed_}, {{Axis::heads, c.kv_heads}, {Axis::none, (c.queries() + 2) * c.head()}}, c.bias, kInitialDeviation),
-        proj_(p, bucket_, name_ + ".proj", {{Axis::heads, c.kv_heads}, {Axis::none, c.queries() * c.head()}}, {embed_}, c.bias, residual(c)),
-        norm2_(p, bucket_, name_ + ".norm2", embed_, norm_kind(c), c.norm_epsilon),
-        up_(p, bucket_, name_ + ".up", {embed_}, {mlp_}, c.bias, kInitialDeviation),
-        down_(p, bucket_, name_ + ".down", {mlp_}, {embed_}, c.bias, residual(c)) {
-    if (c.gated) gate_ = std::make_unique<Linear>(p, bucket_, name_ + ".gate", Dims{embed_}, Dims{mlp_}, c.bias, kInitialDeviation);
+      : Block(name_of_layer(index)), config_(c), name_(name_of_layer(index)), embed_{Axis::embed, c.embed}, mlp_{Axis::mlp, c.mlp},
+        norm1_(p, name_, name_ + ".norm1", embed_, norm_kind(c), c.norm_epsilon),
+        qkv_(p, name_, name_ + ".qkv", {embed_}, {{Axis::heads, c.kv_heads}, {Axis::none, (c.queries() + 2) * c.head()}}, c.bias, kInitialDeviation),
+        proj_(p, name_, name_ + ".proj", {{Axis::heads, c.kv_heads}, {Axis::none, c.queries() * c.head()}}, {embed_}, c.bias, residual(c)),
+        norm2_(p, name_, name_ + ".norm2", embed_, norm_kind(c), c.norm_epsilon),
+        up_(p, name_, name_ + ".up", {embed_}, {mlp_}, c.bias, kInitialDeviation),
+        down_(p, name_, name_ + ".down", {mlp_}, {embed_}, c.bias, residual(c)) {
+    if (c.gated) gate_ = std::make_unique<Linear>(p, name_, name_ + ".gate", Dims{embed_}, Dims{mlp_}, c.bias, kInitialDeviation);
   }
   Var forward(Tape& tape, Var x) override {
     x = tape.add(x, tape.dropout(attend(tape, norm1_(tape, x)), config_.dropout, name_ + ".proj"));
@@ -55,6 +55,7 @@ class DecoderLayer : public Block {
   }
 
  private:
+  static std::string name_of_layer(std::int64_t index) { return "layers." + std::to_string(index); }
   static double residual(const GptConfig& c) { return kInitialDeviation / std::sqrt(2.0 * static_cast<double>(c.layers)); }
   Var attend(Tape& tape, Var x) {
     const std::string dropout_name = name_ + ".attention";
@@ -70,7 +71,7 @@ class DecoderLayer : public Block {
   }
 
   GptConfig config_;
-  std::string name_, bucket_;
+  std::string name_;
   Dim embed_, mlp_;
   NormLayer norm1_;
   Linear qkv_, proj_;
@@ -82,8 +83,8 @@ class DecoderLayer : public Block {
 class Head : public Block {
  public:
   Head(Parameters& p, const GptConfig& c, Parameter* tied, double smoothing)
-      : words_{Axis::vocab, c.vocabulary}, norm_(p, "head", "head.norm", {Axis::embed, c.embed}, norm_kind(c), c.norm_epsilon), smoothing_(smoothing),
-        table_(tied ? tied : &p.make("head.table", "head", {words_, {Axis::embed, c.embed}}, 0, kInitialDeviation)) {}
+      : Block("head"), words_{Axis::vocab, c.vocabulary}, norm_(p, "head", "head.norm", {Axis::embed, c.embed}, norm_kind(c), c.norm_epsilon), smoothing_(smoothing),
+        table_(tied ? tied : &p.make("head.table", "head", {words_, {Axis::embed, c.embed}}, 0, kInitialDeviation, true)) {}
   Var forward(Tape& tape, Var x) override {
     x = norm_(tape, x);
     tape.scope("head");

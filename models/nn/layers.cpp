@@ -7,7 +7,7 @@ Linear::Linear(Parameters& parameters, const std::string& bucket, const std::str
     : name_(name), summed_(static_cast<int>(in.size())), made_(out) {
   Dims all = in;
   all.insert(all.end(), out.begin(), out.end());
-  weight_ = &parameters.make(name + ".weight", bucket, all, 0, deviation);
+  weight_ = &parameters.make(name + ".weight", bucket, all, 0, deviation, true);
   if (bias) bias_ = &parameters.make(name + ".bias", bucket, out, 0, 0);
 }
 

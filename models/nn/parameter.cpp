@@ -11,7 +11,7 @@ std::int64_t Parameter::count() const {
   return n;
 }
 
-Parameter& Parameters::make(std::string name, std::string bucket, Dims dims, double mean, double deviation) {
+Parameter& Parameters::make(std::string name, std::string bucket, Dims dims, double mean, double deviation, bool decays) {
   for (const Parameter& p : all_) require(p.name != name, "two parameters are called \"{}\"", name);
   Parameter p;
   p.name = std::move(name);
@@ -21,6 +21,7 @@ Parameter& Parameters::make(std::string name, std::string bucket, Dims dims, dou
   p.shape = plan_.shape(p.dims, p.states);
   p.mean = mean;
   p.deviation = deviation;
+  p.decays = decays;
   return all_.emplace_back(std::move(p));
 }
 

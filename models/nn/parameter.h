@@ -22,6 +22,7 @@ struct Parameter {
   Shape shape;                         // of the local part
   double mean = 0, deviation = 0;      // of the initial normal values; deviation 0: all equal to the mean
   std::string bucket;                  // parameters of one bucket lie end to end
+  bool decays = false;                 // weight decay is meant for it: matrices and word tables, not biases, gains, positions
   MeshAxes owed = 0;                   // where its gradient is a partial sum: from the rehearsal
   bool used = false;
   Tensor value, gradient;              // views into the bucket
@@ -32,7 +33,7 @@ struct Parameter {
 class Parameters {
  public:
   explicit Parameters(const Plan& plan) : plan_(plan) {}
-  Parameter& make(std::string name, std::string bucket, Dims dims, double mean, double deviation);
+  Parameter& make(std::string name, std::string bucket, Dims dims, double mean, double deviation, bool decays = false);
   std::deque<Parameter>& all() { return all_; }
   const std::deque<Parameter>& all() const { return all_; }
   Parameter& named(const std::string& name);
