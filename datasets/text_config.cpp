@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "datasets/manifest.h"
+#include "datasets/merges_cache.h"
 #include "datasets/text.h"
 
 namespace quadrille {
@@ -41,14 +41,27 @@ std::unique_ptr<Dataset> cut(TextFiles files, const TextPlan& plan, bool trainin
 }  // namespace
 
 std::shared_ptr<const Tokenizer> open_tokenizer(const Json& config, const std::string& path, const TextFiles& train,
-                                                const std::string&, Json& resolved) {
+                                                const std::string& data_root, Json& resolved) {
   Reader reader(config, path);
-  reader.choice("kind", {"byte"}, "byte");
-  const std::string alphabet = reader.choice("alphabet", {"full", "compact"}, "full");
-  reader.done();
+  const std::string kind = reader.choice("kind", {"byte", "bpe", "gpt2"}, "byte");
+  std::shared_ptr<const Tokenizer> tokenizer;
+  if (kind == "byte") {
+    const bool compact = reader.choice("alphabet", {"full", "compact"}, "full") == "compact";
+    reader.done();
+    tokenizer = compact ? make_compact_tokenizer(train.alphabet()) : make_byte_tokenizer();
+  } else if (kind == "bpe") {
+    const std::int64_t vocabulary = reader.integer("vocabulary");
+    reader.done();
+    require(vocabulary >= 256 && vocabulary <= 65536, "{} (from {}) is {}: wanted 256 (bytes only) to 65536",
+            reader.path_of("vocabulary"), reader.origin_of("vocabulary"), vocabulary);
+    tokenizer = make_bpe_tokenizer(learned_merges(train, vocabulary));
+  } else {
+    const std::string merges = reader.string("merges");
+    reader.done();
+    tokenizer = read_gpt2_tokenizer((std::filesystem::path(data_root) / merges).string());
+  }
   resolved = reader.resolved();
-  if (alphabet == "compact") return make_compact_tokenizer(train.alphabet());
-  return make_byte_tokenizer();
+  return tokenizer;
 }
 
 Datasets open_text(const Json& config, std::int64_t tokens, const std::string& data_root) {
