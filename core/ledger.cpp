@@ -7,7 +7,8 @@ namespace quadrille {
 
 namespace {
 std::int64_t nanoseconds() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 }  // namespace
 
@@ -17,6 +18,11 @@ double Ledger::now() const { return static_cast<double>(nanoseconds() - birth_na
 
 void Ledger::message(std::string_view kind, std::string_view group, const Traffic& traffic) {
   messages_[{std::string(group), std::string(kind)}] += traffic;
+}
+
+void Ledger::op(std::string name, const Cost& cost) {
+  const double end = now(), begin = entries_.empty() ? end : entries_.back().end;
+  entry({Entry::Kind::op, std::move(name), {}, cost, begin, end});
 }
 
 void Ledger::clear() {
