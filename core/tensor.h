@@ -78,6 +78,14 @@ class Tensor {
   Tensor rows(std::int64_t first, std::int64_t count) const;   // a run of the outermost dim
   Tensor reshaped(Shape) const;                                // same count, same numbers
   Tensor flat() const { return reshaped({count()}); }
+  // Whether two tensors hold the same numbers, or some of them; exact also on a device that holds none.
+  bool same_place(const Tensor& other) const {
+    return storage_ != nullptr && storage_ == other.storage_ && offset_ == other.offset_ && bytes() == other.bytes();
+  }
+  bool overlaps(const Tensor& other) const {
+    return storage_ != nullptr && storage_ == other.storage_ && count() > 0 && other.count() > 0 &&
+           offset_ < other.offset_ + other.bytes() && other.offset_ < offset_ + bytes();
+  }
 
   // The address: null where no numbers are held. For kernels of the tensor's own device.
   void* data() const { return storage_ && storage_->data() ? storage_->data() + offset_ : nullptr; }
