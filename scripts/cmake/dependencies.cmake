@@ -198,7 +198,7 @@ if(WANT_ARCHIVE)
 endif()
 quadrille_part(ARCHIVE libarchive "TARGET;dep::archive" "${LibArchive_VERSION}" "${LibArchive_LIBRARIES}" "install libarchive-dev")
 
-quadrille_optional(UTF8PROC "utf8proc, the categories of characters for GPT-2's tokenizer")
+quadrille_optional(UTF8PROC "utf8proc, Unicode classes for byte-pair tokenizers")
 set(utf8proc_version "")
 if(WANT_UTF8PROC)
   find_path(UTF8PROC_INCLUDE utf8proc.h)
