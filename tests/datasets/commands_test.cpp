@@ -56,7 +56,7 @@ TEST_F(Commands, PreparedTokensAreTheTextsTokens) {
     EXPECT_EQ(entry.at("tokens").integer(), direct.evaluate->labels() + 1);
     EXPECT_NO_THROW(verify_directory(set(), quiet));
     const std::string shown = show_file(set() + "/e.bin", 3, root_.path());
-    expect_parts(shown, {"llm.c", "\"Ch"});
+    expect_parts(shown, {"llm.c", "\"C\""});
   }
 }
 

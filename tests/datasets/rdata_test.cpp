@@ -94,19 +94,18 @@ TEST(Package, AllThreeCompressions) {
 }
 
 TEST(Package, TruncatedAnywhere) {
-  const Folder folder;
   for (const char* kind : {"xz", "gz", "zst"}) {
     const std::string good = read_all(fmt::format("{}small-{}.deb", kTestData, kind));
     for (std::size_t size = 0; size < good.size(); ++size) {
-      const std::string path = folder.write("a.deb", good.substr(0, size));
+      const std::string part = good.substr(0, size);
       // Up to the end of the archive's padding a reader may already have both files; never may it have other ones.
       try {
-        const auto files = unpack_package(path, {"Rdata.rdx", "Rdata.rdb"});
+        const auto files = unpack_package(part, "a.deb", {"Rdata.rdx", "Rdata.rdb"});
         for (const auto& [name, content] : files)
           EXPECT_EQ(content, read_all(kSmall + name.substr(name.rfind('.')))) << kind << " " << size;
       } catch (const Error&) {}
       if (size >= good.size() * 3 / 4) continue;
-      EXPECT_THROW(unpack_package(path, {"Rdata.rdb"}), Error) << kind << " " << size;
+      EXPECT_THROW(unpack_package(part, "a.deb", {"Rdata.rdb"}), Error) << kind << " " << size;
     }
   }
 }
