@@ -28,7 +28,8 @@ std::unique_ptr<ModelDescription> describe_model(const Json& config, std::int64_
   for (const auto& k : kKinds)
     if (k.name == kind.string()) return k.describe(config, data_vocabulary);
   const std::string near = nearest(kind.string(), model_names());
-  fail("{}: unknown model \"{}\"{}", kind.origin(), kind.string(), near.empty() ? "" : fmt::format(" (nearest: \"{}\")", near));
+  fail("{}: unknown model \"{}\"{}", kind.origin(), kind.string(),
+       near.empty() ? "" : fmt::format(" (nearest: \"{}\")", near));
 }
 
 }  // namespace quadrille

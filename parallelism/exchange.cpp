@@ -10,8 +10,11 @@ void Exchange::start(const Bucket& bucket) {
     const MeshAxes owed = mesh_.real(bucket.segments[i].owed);
     const std::int64_t first = bucket.segments[i].first;
     std::int64_t end = first;
-    for (; i < bucket.segments.size() && mesh_.real(bucket.segments[i].owed) == owed; ++i) end = bucket.segments[i].first + bucket.segments[i].count;
-    if (owed && end > first) under_way_.push_back(mesh_.along(owed).all_reduce(bucket.gradients.rows(first, end - first), Reduce::sum, stream_));
+    for (; i < bucket.segments.size() && mesh_.real(bucket.segments[i].owed) == owed; ++i)
+      end = bucket.segments[i].first + bucket.segments[i].count;
+    if (owed && end > first)
+      under_way_.push_back(
+          mesh_.along(owed).all_reduce(bucket.gradients.rows(first, end - first), Reduce::sum, stream_));
   }
 }
 

@@ -34,10 +34,14 @@ Axis axis_from(std::string_view name) {
 
 std::string text_of(State s) {
   switch (s.kind) {
-    case Kind::same: return "same";
-    case Kind::copy: return "copy";
-    case Kind::debt: return "debt";
-    case Kind::split: break;
+    case Kind::same:
+      return "same";
+    case Kind::copy:
+      return "copy";
+    case Kind::debt:
+      return "debt";
+    case Kind::split:
+      break;
   }
   return fmt::format("split({})", name_of(s.axis));
 }
@@ -56,13 +60,15 @@ std::vector<MeshAxis> mesh_axes(const Json& table, int ranks) {
   std::vector<MeshAxis> axes;
   const Json* mesh = table.find("mesh");
   if (!mesh) {
-    require(ranks == 1, "the strategy has no \"mesh\" but there are {} ranks: add e.g. \"mesh\": [[\"data\", \"*\"]]", ranks);
+    require(ranks == 1, "the strategy has no \"mesh\" but there are {} ranks: add e.g. \"mesh\": [[\"data\", \"*\"]]",
+            ranks);
     return axes;
   }
   std::int64_t known = 1;
   int open = -1;
   for (const Json& edge : mesh->items()) {
-    require(edge.is_array() && edge.size() == 2, "{}: a mesh edge is [\"name\", extent], not {}", edge.origin(), edge.text());
+    require(edge.is_array() && edge.size() == 2, "{}: a mesh edge is [\"name\", extent], not {}", edge.origin(),
+            edge.text());
     const Json& extent = edge.at(1);
     if (extent.is_string() && extent.string() == "*") {
       require(open < 0, "{}: two extents of the mesh are \"*\": at most one may take what remains", edge.origin());
@@ -71,24 +77,28 @@ std::vector<MeshAxis> mesh_axes(const Json& table, int ranks) {
       continue;
     }
     const std::int64_t n = extent.integer();
-    require(n >= 1 && n <= 1 << 24, "{}: the extent of mesh axis \"{}\" is {}: it must be a positive count of ranks", edge.origin(),
-            edge.at(0).string(), n);
+    require(n >= 1 && n <= 1 << 24, "{}: the extent of mesh axis \"{}\" is {}: it must be a positive count of ranks",
+            edge.origin(), edge.at(0).string(), n);
     known *= n;
     axes.push_back({edge.at(0).string(), static_cast<int>(n)});
   }
   const auto extents = [&] {
     std::string out;
     for (std::size_t i = 0; i < axes.size(); ++i)
-      out += fmt::format("{}{} {}", i ? " x " : "", axes[i].name, static_cast<int>(i) == open ? "*" : std::to_string(axes[i].extent));
+      out += fmt::format("{}{} {}", i ? " x " : "", axes[i].name,
+                         static_cast<int>(i) == open ? "*" : std::to_string(axes[i].extent));
     return out;
   };
   if (open >= 0) {
-    require(ranks % known == 0, "the mesh {} cannot be laid on {} ranks: {} is not a multiple of {}; use --ranks {} or change the extents",
+    require(ranks % known == 0,
+            "the mesh {} cannot be laid on {} ranks: {} is not a multiple of {}; use --ranks {} or change the extents",
             extents(), ranks, ranks, known, known);
     axes[static_cast<std::size_t>(open)].extent = static_cast<int>(ranks / known);
   } else {
-    require(known == ranks, "the mesh {} has {} places but there are {} ranks: use --ranks {} or change the extents (--set mesh.NAME=N)",
-            extents(), known, ranks, known);
+    require(
+        known == ranks,
+        "the mesh {} has {} places but there are {} ranks: use --ranks {} or change the extents (--set mesh.NAME=N)",
+        extents(), known, ranks, known);
   }
   return axes;
 }
@@ -114,7 +124,8 @@ void Plan::read_later_parts(Reader& reader, std::vector<std::string>& faults) {
   const auto only = [&](std::string_view key, const Json& served) {
     const Json* given = reader.value(key);
     if (given && !(*given == served))
-      faults.push_back(fmt::format("{}: \"{}\" is {} but this version serves only {}: leave it out", given->origin(), key, given->text(), served.text()));
+      faults.push_back(fmt::format("{}: \"{}\" is {} but this version serves only {}: leave it out", given->origin(),
+                                   key, given->text(), served.text()));
   };
   only("sum", "axis_by_axis");
   only("recompute", "none");
@@ -122,9 +133,12 @@ void Plan::read_later_parts(Reader& reader, std::vector<std::string>& faults) {
   if (const Json* store = reader.value("store"))
     for (const auto& [what, where] : store->members())
       if (where.size() > 0)
-        faults.push_back(fmt::format("{}: \"store.{}\" shards over {} but this version keeps every replica whole: leave it out", where.origin(), what, where.text()));
+        faults.push_back(
+            fmt::format("{}: \"store.{}\" shards over {} but this version keeps every replica whole: leave it out",
+                        where.origin(), what, where.text()));
   if (const Json* pipeline = reader.value("pipeline"); pipeline && pipeline->size() > 0)
-    faults.push_back(fmt::format("{}: \"pipeline\" is given but this version runs one stage: leave it out", pipeline->origin()));
+    faults.push_back(
+        fmt::format("{}: \"pipeline\" is given but this version runs one stage: leave it out", pipeline->origin()));
 }
 
 int Plan::known_mesh_axis(const Json& name, std::vector<std::string>& faults) const {
@@ -147,7 +161,8 @@ void Plan::read_axes(const Json& axes, std::vector<std::string>& faults) {
       if (m < 0) continue;
       auto& order = rest_[static_cast<std::size_t>(a)];
       if (std::find(order.begin(), order.end(), m) != order.end())
-        faults.push_back(fmt::format("{}: axis \"{}\" names mesh axis \"{}\" twice", name.origin(), key, name.string()));
+        faults.push_back(
+            fmt::format("{}: axis \"{}\" names mesh axis \"{}\" twice", name.origin(), key, name.string()));
       else
         order.push_back(m);
     }
@@ -156,7 +171,8 @@ void Plan::read_axes(const Json& axes, std::vector<std::string>& faults) {
 
 void Plan::read_passing(const Json& passing, std::vector<std::string>& faults) {
   for (const Json& row : passing.items()) {
-    require(row.is_array() && row.size() == 3, "{}: a row of \"passing\" is [made along, axis, mesh axis], not {}", row.origin(), row.text());
+    require(row.is_array() && row.size() == 3, "{}: a row of \"passing\" is [made along, axis, mesh axis], not {}",
+            row.origin(), row.text());
     const int m = known_mesh_axis(row.at(2), faults);
     if (m < 0) continue;
     passing_.push_back({axis_from(row.at(std::size_t{0}).string()), axis_from(row.at(1).string()), m});
@@ -180,17 +196,24 @@ void Plan::check_use(std::vector<std::string>& faults) const {
       }
     }
     if (of_values > 1)
-      faults.push_back(fmt::format("two axes of one value at rest on mesh axis \"{}\": {}; a value [batch, sequence, embed] may have one there",
-                                   mesh_.name(m), resting));
-    if (rests_on(Axis::batch, m) && (rests_on(Axis::heads, m) || rests_on(Axis::mlp, m) || rests_on(Axis::vocab, m)) && !may_gather(Axis::batch))
-      faults.push_back(fmt::format("two different axes meet on mesh axis \"{}\": \"batch\" with heads, mlp or vocab; put batch on an axis of its own",
-                                   mesh_.name(m)));
+      faults.push_back(fmt::format(
+          "two axes of one value at rest on mesh axis \"{}\": {}; a value [batch, sequence, embed] may have one there",
+          mesh_.name(m), resting));
+    if (rests_on(Axis::batch, m) && (rests_on(Axis::heads, m) || rests_on(Axis::mlp, m) || rests_on(Axis::vocab, m)) &&
+        !may_gather(Axis::batch))
+      faults.push_back(
+          fmt::format("two different axes meet on mesh axis \"{}\": \"batch\" with heads, mlp or vocab; put batch on "
+                      "an axis of its own",
+                      mesh_.name(m)));
     if (rests_on(Axis::embed, m) && (rests_on(Axis::heads, m) || rests_on(Axis::mlp, m)) && !may_gather(Axis::embed))
-      faults.push_back(fmt::format("two different axes meet on mesh axis \"{}\": \"embed\" with heads or mlp; put embed on another mesh axis, or list it in \"may_gather\"",
-                                   mesh_.name(m)));
+      faults.push_back(
+          fmt::format("two different axes meet on mesh axis \"{}\": \"embed\" with heads or mlp; put embed on another "
+                      "mesh axis, or list it in \"may_gather\"",
+                      mesh_.name(m)));
     if (!used)
-      faults.push_back(fmt::format("mesh axis \"{}\" has {} ranks but no model axis rests on it: name it in \"axes\" or set its extent to 1",
-                                   mesh_.name(m), mesh_.extent(m)));
+      faults.push_back(fmt::format(
+          "mesh axis \"{}\" has {} ranks but no model axis rests on it: name it in \"axes\" or set its extent to 1",
+          mesh_.name(m), mesh_.extent(m)));
   }
 }
 
@@ -199,7 +222,9 @@ bool Plan::rests_on(Axis a, int m) const {
   return std::find(order.begin(), order.end(), m) != order.end();
 }
 
-bool Plan::may_gather(Axis a) const { return std::find(may_gather_.begin(), may_gather_.end(), a) != may_gather_.end(); }
+bool Plan::may_gather(Axis a) const {
+  return std::find(may_gather_.begin(), may_gather_.end(), a) != may_gather_.end();
+}
 
 int Plan::parts(Axis a) const {
   int n = 1;
@@ -236,7 +261,8 @@ States Plan::at_rest(const Dims& dims) const {
     for (int m : rest_[static_cast<std::size_t>(d.axis)]) {
       if (mesh_.extent(m) == 1) continue;
       State& s = states[static_cast<std::size_t>(m)];
-      require(s.kind == Kind::same, "two axes of one value on mesh axis \"{}\": \"{}\" and \"{}\"", mesh_.name(m), name_of(s.axis), name_of(d.axis));
+      require(s.kind == Kind::same, "two axes of one value on mesh axis \"{}\": \"{}\" and \"{}\"", mesh_.name(m),
+              name_of(s.axis), name_of(d.axis));
       s = {Kind::split, d.axis};
     }
   }

@@ -26,7 +26,8 @@ constexpr int kExitStuckRank = 3;
 using RankBody = std::function<void(std::unique_ptr<Communicator> world)>;
 
 // Each runs `body` once per rank of this process and returns when all have ended. If a rank throws, its world is poisoned,
-// the others end, and the first cause is rethrown: one Error whose message begins with "rank R on HOST: ". A rank that
+// the others end, and the first cause is rethrown: one Error whose message begins with "rank R on HOST: "
+// (an imaginary rank's message stays as it was thrown). A rank that
 // ends well while others wait for it is an error of theirs. A failed world has `timeout_seconds` to end, then
 // kExitStuckRank.
 void run_threads(const WorldOptions&, const RankBody& body);

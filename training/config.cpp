@@ -50,7 +50,8 @@ OptimizerConfig read_optimizer(const Json& object, Json& resolved) {
   } else {
     c.momentum = fraction(reader, "momentum", 0);
     c.nesterov = reader.boolean("nesterov", false);
-    require(!c.nesterov || c.momentum > 0, "{}: training.optimizer.nesterov needs a momentum above 0", reader.origin_of("nesterov"));
+    require(!c.nesterov || c.momentum > 0, "{}: training.optimizer.nesterov needs a momentum above 0",
+            reader.origin_of("nesterov"));
   }
   c.weight_decay = not_negative(reader, "weight_decay", 0);
   c.decay_all = reader.boolean("decay_all", false);
@@ -68,7 +69,8 @@ RateConfig read_rate(const Json& object, std::int64_t steps, Json& resolved) {
   c.warmup_steps = count(reader, "warmup_steps", 0, 0);
   c.steps = c.schedule == "constant" ? steps : count(reader, "steps", steps, 1);
   reader.done();
-  require(c.schedule == "constant" || c.warmup_steps < c.steps, "training.rate.warmup_steps {} must be below training.rate.steps {}", c.warmup_steps, c.steps);
+  require(c.schedule == "constant" || c.warmup_steps < c.steps,
+          "training.rate.warmup_steps {} must be below training.rate.steps {}", c.warmup_steps, c.steps);
   require(c.final_rate <= c.peak, "training.rate.final {} is above training.rate.peak {}", c.final_rate, c.peak);
   resolved = reader.resolved();
   return c;
@@ -79,7 +81,8 @@ RateConfig read_rate(const Json& object, std::int64_t steps, Json& resolved) {
 double rate_at(const RateConfig& c, std::int64_t step) {
   if (step <= c.warmup_steps) return c.peak * static_cast<double>(step) / static_cast<double>(c.warmup_steps);
   if (c.schedule == "constant") return c.peak;
-  const double done = std::min(1.0, static_cast<double>(step - c.warmup_steps) / static_cast<double>(std::max<std::int64_t>(1, c.steps - c.warmup_steps)));
+  const double done = std::min(1.0, static_cast<double>(step - c.warmup_steps) /
+                                        static_cast<double>(std::max<std::int64_t>(1, c.steps - c.warmup_steps)));
   const double left = c.schedule == "linear" ? 1 - done : 0.5 * (1 + std::cos(std::numbers::pi * done));
   return c.final_rate + (c.peak - c.final_rate) * left;
 }

@@ -31,19 +31,30 @@ void copy_ids(const std::vector<std::int32_t>& from, const Tensor& host, const T
 
 }  // namespace
 
-Engine::Engine(const Workload& w, const Mesh& mesh, Device& device, const Ops& ops, Ledger& ledger, const Rehearsal* rehearsal)
-    : workload_(w), mesh_(mesh), device_(device), stream_(device.make_stream()), ledger_(ledger), plan_(w.strategy, mesh),
-      model_(describe_model(w.model, w.vocabulary)), parameters_(plan_), stage_(model_->build(parameters_, w.training.label_smoothing)),
+Engine::Engine(const Workload& w, const Mesh& mesh, Device& device, const Ops& ops, Ledger& ledger,
+               const Rehearsal* rehearsal)
+    : workload_(w),
+      mesh_(mesh),
+      device_(device),
+      stream_(device.make_stream()),
+      ledger_(ledger),
+      plan_(w.strategy, mesh),
+      model_(describe_model(w.model, w.vocabulary)),
+      parameters_(plan_),
+      stage_(model_->build(parameters_, w.training.label_smoothing)),
       arena_(device, rehearsal ? rehearsal->arena_bytes : Arena::kUnbounded),
-      context_{plan_, ops, *stream_, arena_, ledger_, w.training.dtype}, evaluation_context_{plan_, ops, *stream_, arena_, evaluation_ledger_, w.training.dtype},
-      rows_per_micro_batch_(w.training.micro_batch > 0 ? w.training.micro_batch * plan_.parts(Axis::batch) : w.training.batch_size),
+      context_{plan_, ops, *stream_, arena_, ledger_, w.training.dtype},
+      evaluation_context_{plan_, ops, *stream_, arena_, evaluation_ledger_, w.training.dtype},
+      rows_per_micro_batch_(w.training.micro_batch > 0 ? w.training.micro_batch * plan_.parts(Axis::batch)
+                                                       : w.training.batch_size),
       exchange_(mesh, *stream_) {
   const std::int64_t rows = own_rows(rows_per_micro_batch_).count, tokens = model_->tokens();
   ids_ = device_.empty({rows, tokens}, DType::i32), labels_ = device_.empty({rows, tokens}, DType::i32);
   host_ids_ = host_->empty({rows, tokens}, DType::i32), host_labels_ = host_->empty({rows, tokens}, DType::i32);
   totals_ = device_.empty({3}, DType::f64);
   if (rehearsal) {
-    require(rehearsal->owed.size() == parameters_.all().size(), "the rehearsal knew {} parameters, the model has {}", rehearsal->owed.size(), parameters_.all().size());
+    require(rehearsal->owed.size() == parameters_.all().size(), "the rehearsal knew {} parameters, the model has {}",
+            rehearsal->owed.size(), parameters_.all().size());
     for (std::size_t i = 0; i < rehearsal->owed.size(); ++i) parameters_.all()[i].owed = rehearsal->owed[i];
   } else {
     rehearse();
@@ -85,7 +96,8 @@ Rehearsal Engine::rehearsal() const {
 
 void Engine::find_buckets_of_blocks() {
   for (const auto& block : stage_.blocks()) {
-    const auto b = std::find_if(buckets_.begin(), buckets_.end(), [&](const Bucket& k) { return k.name == block->bucket(); });
+    const auto b =
+        std::find_if(buckets_.begin(), buckets_.end(), [&](const Bucket& k) { return k.name == block->bucket(); });
     bucket_of_block_.push_back(b == buckets_.end() ? -1 : static_cast<int>(b - buckets_.begin()));
   }
 }
@@ -98,7 +110,8 @@ void Engine::zero_gradients() {
 Batch Engine::rows_of(const Dataset* data, std::int64_t step, std::int64_t micro, std::int64_t rows) const {
   const Slice own = own_rows(rows);
   if (!data) return {own.first, own.count, model_->tokens(), 0, {}, {}};
-  return training_batch(*data, workload_.seed, step, workload_.training.batch_size, {micro * rows + own.first, own.count});
+  return training_batch(*data, workload_.seed, step, workload_.training.batch_size,
+                        {micro * rows + own.first, own.count});
 }
 
 MicroBatch Engine::feed(const Batch& batch, std::int64_t rows, std::int64_t first_row, bool training) {
@@ -108,8 +121,9 @@ MicroBatch Engine::feed(const Batch& batch, std::int64_t rows, std::int64_t firs
   micro.loss = totals_.rows(0, 2);
   micro.ids = ids_, micro.labels = labels_;
   if (device_.holds_numbers()) {
-    require(batch.rows == ids_.shape()[0] && batch.tokens == micro.tokens, "a batch of {} rows of {} tokens came where {} of {} were wanted", batch.rows,
-            batch.tokens, ids_.shape()[0], micro.tokens);
+    require(batch.rows == ids_.shape()[0] && batch.tokens == micro.tokens,
+            "a batch of {} rows of {} tokens came where {} of {} were wanted", batch.rows, batch.tokens,
+            ids_.shape()[0], micro.tokens);
     copy_ids(batch.ids, host_ids_, ids_, *stream_);
     copy_ids(batch.labels, host_labels_, labels_, *stream_);
   }
@@ -124,7 +138,8 @@ void Engine::step(const Dataset* data, std::int64_t step) {
     MicroBatch micro;
     {
       PhaseClock clock(ledger_, "data");
-      micro = feed(rows_of(data, step, m, rows_per_micro_batch_), rows_per_micro_batch_, m * rows_per_micro_batch_, true);
+      micro =
+          feed(rows_of(data, step, m, rows_per_micro_batch_), rows_per_micro_batch_, m * rows_per_micro_batch_, true);
       micro.step = step;
     }
     {
@@ -147,7 +162,8 @@ void Engine::finish_step(std::int64_t step) {
       for (const Segment& s : b.segments)
         if (s.counted) ops.sum_of_squares(*stream_, totals_.rows(2, 1), b.gradients.rows(s.first, s.count));
     sum_over(context_, totals_, mesh_.all());
-    ops.step_scalars(*stream_, r.scalars, totals_, rate_at(workload_.training.rate, step + 1), workload_.training.clip_norm, step + 1);
+    ops.step_scalars(*stream_, r.scalars, totals_, rate_at(workload_.training.rate, step + 1),
+                     workload_.training.clip_norm, step + 1);
   }
   PhaseClock clock(ledger_, "optimizer");
   for (std::size_t k = 0; k < buckets_.size(); ++k) optimizer_->step(*stream_, buckets_[k], k, r.scalars);
@@ -162,7 +178,8 @@ std::optional<StepReport> Engine::report() {
   r.end->block_host();
   const auto v = r.host.host<double>();
   const double count = v[kCount];
-  StepReport report{r.step, v[kLossSum] / count, v[kGradientNorm], v[kRate], count, v[kFinite] == 1, r.end->seconds_since(*r.begin)};
+  StepReport report{r.step,          v[kLossSum] / count,           v[kGradientNorm], v[kRate], count,
+                    v[kFinite] == 1, r.end->seconds_since(*r.begin)};
   r.step = 0;
   return report;
 }
@@ -173,7 +190,8 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
   const std::int64_t rows = rows_per_micro_batch_, windows = data ? data->size() : rows;
   const Slice own = own_rows(rows);
   for (std::int64_t first = 0; first < windows; first += rows) {
-    const Batch batch = data ? evaluation_batch(*data, first, own) : Batch{own.first, own.count, model_->tokens(), 0, {}, {}};
+    const Batch batch =
+        data ? evaluation_batch(*data, first, own) : Batch{own.first, own.count, model_->tokens(), 0, {}, {}};
     stage_.forward(evaluation_context_, feed(batch, rows, first, false));
   }
   sum_over(evaluation_context_, totals_, mesh_.all());

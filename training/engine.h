@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank's training consists of, on any back end: model, buckets, arena, optimizer, one step, one evaluation. Trainer
-// shows it to the harness; the forecast runs the same class on the counting back end. Not included outside training/.
+// What a rank's training consists of, on any back end: model, buckets, arena, optimizer, one step, one evaluation.
+// Trainer shows it to the harness; the forecast runs the same class on the counting back end. Not included outside
+// training/.
 #pragma once
 
 #include <functional>
@@ -16,7 +17,7 @@ namespace quadrille {
 
 // What the counting run must say before a real one can lay out its memory.
 struct Rehearsal {
-  std::vector<MeshAxes> owed;        // by parameter, in order of creation
+  std::vector<MeshAxes> owed;  // by parameter, in order of creation
   std::int64_t arena_bytes = 0;
 };
 
@@ -29,8 +30,8 @@ class Engine {
   Engine(const Workload&, const Mesh&, Device&, const Ops&, Ledger&, const Rehearsal* rehearsal);
 
   void step(const Dataset* data /* null: counting */, std::int64_t step);
-  std::optional<StepReport> report();          // of the last step not yet reported
-  EvaluationReport evaluate(const Dataset*);   // null: counts one batch
+  std::optional<StepReport> report();         // of the last step not yet reported
+  EvaluationReport evaluate(const Dataset*);  // null: counts one batch
 
   Rehearsal rehearsal() const;
   MemoryReport memory() const;
@@ -55,23 +56,23 @@ class Engine {
   std::unique_ptr<Device> host_ = make_host_device();
   std::unique_ptr<Stream> stream_;
   Ledger& ledger_;
-  Ledger evaluation_ledger_;                   // evaluation is not part of a step's bill
+  Ledger evaluation_ledger_;  // evaluation is not part of a step's bill
   Plan plan_;
   std::unique_ptr<ModelDescription> model_;
   Parameters parameters_;
   Stage stage_;
   Arena arena_;
   Context context_, evaluation_context_;
-  std::int64_t rows_per_micro_batch_;          // over all ranks
+  std::int64_t rows_per_micro_batch_;  // over all ranks
   std::vector<Bucket> buckets_;
   std::vector<int> bucket_of_block_;
   std::unique_ptr<Optimizer> optimizer_;
   Exchange exchange_;
-  Tensor totals_;                              // f64 [3]: Σ loss, Σ count, Σ g²
+  Tensor totals_;  // f64 [3]: Σ loss, Σ count, Σ g²
   struct Reported {
-    Tensor scalars, host;                      // f64 [kStepScalars] on the device and its copy
+    Tensor scalars, host;  // f64 [kStepScalars] on the device and its copy
     std::unique_ptr<Event> begin, end;
-    std::int64_t step = 0;                     // 0: nothing to report
+    std::int64_t step = 0;  // 0: nothing to report
   };
   std::array<Reported, 2> ring_;
   std::size_t latest_ = 0;

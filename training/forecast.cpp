@@ -7,7 +7,7 @@
 namespace quadrille {
 
 namespace {
-constexpr double kTrainingOverForward = 3;   // a backward pass has two products for each of the forward
+constexpr double kTrainingOverForward = 3;  // a backward pass has two products for each of the forward
 }
 
 Counted count(const Workload& w, const Backend& backend, const std::vector<MeshAxis>& axes, int ranks, int rank) {
@@ -37,6 +37,8 @@ Counted count(const Workload& w, const Backend& backend, const std::vector<MeshA
   return counted;
 }
 
-Forecast forecast(const Workload& w, const Backend& backend, int ranks, int rank) { return count(w, backend, mesh_of(w.strategy, ranks), ranks, rank).forecast; }
+Forecast forecast(const Workload& w, const Backend& backend, int ranks, int rank) {
+  return count(w, backend, mesh_of(w.strategy, ranks), ranks, rank).forecast;
+}
 
 }  // namespace quadrille

@@ -26,8 +26,10 @@ void append(std::vector<Segment>& segments, const Segment& next) {
   segments.push_back(next);
 }
 
-Bucket fill(const std::string& name, std::vector<Parameter*> parameters, const Mesh& mesh, Device& device, DType dtype, bool decay_all) {
-  std::stable_sort(parameters.begin(), parameters.end(), [](const Parameter* a, const Parameter* b) { return a->owed < b->owed; });
+Bucket fill(const std::string& name, std::vector<Parameter*> parameters, const Mesh& mesh, Device& device, DType dtype,
+            bool decay_all) {
+  std::stable_sort(parameters.begin(), parameters.end(),
+                   [](const Parameter* a, const Parameter* b) { return a->owed < b->owed; });
   Bucket bucket{name, {}, {}, {}};
   std::int64_t count = 0;
   for (const Parameter* p : parameters) count += p->shape.count();

@@ -10,8 +10,8 @@
 
 namespace quadrille {
 
-// Buckets in order of the first parameter of each; a bucket called "tied" comes last. Values and gradients are allocated
-// on `device` and every parameter's views are set. `decay_all`: also biases, gains and positions.
+// Buckets in order of the first parameter of each; a bucket called "tied" comes last. Values and gradients are
+// allocated on `device` and every parameter's views are set. `decay_all`: also biases, gains and positions.
 std::vector<Bucket> lay_out(Parameters&, const Mesh&, Device& device, DType, bool decay_all);
 
 }  // namespace quadrille

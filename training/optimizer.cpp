@@ -25,12 +25,14 @@ std::int64_t bytes_of(const std::vector<Tensor>& tensors) {
 
 class AdamWOptimizer : public Optimizer {
  public:
-  AdamWOptimizer(const OptimizerConfig& c, const Ops& ops, Device& device, Stream& stream, const std::vector<Bucket>& buckets)
+  AdamWOptimizer(const OptimizerConfig& c, const Ops& ops, Device& device, Stream& stream,
+                 const std::vector<Bucket>& buckets)
       : config_(c), ops_(ops), first_(beside(buckets, device, stream)), second_(beside(buckets, device, stream)) {}
   void step(Stream& stream, const Bucket& b, std::size_t k, const Tensor& scalars) override {
     for (const Segment& s : b.segments)
-      ops_.adamw(stream, b.values.rows(s.first, s.count), b.gradients.rows(s.first, s.count), first_[k].rows(s.first, s.count),
-                 second_[k].rows(s.first, s.count), scalars, {config_.beta1, config_.beta2, config_.epsilon, s.decays ? config_.weight_decay : 0});
+      ops_.adamw(stream, b.values.rows(s.first, s.count), b.gradients.rows(s.first, s.count),
+                 first_[k].rows(s.first, s.count), second_[k].rows(s.first, s.count), scalars,
+                 {config_.beta1, config_.beta2, config_.epsilon, s.decays ? config_.weight_decay : 0});
   }
   std::int64_t bytes() const override { return bytes_of(first_) + bytes_of(second_); }
 
@@ -42,7 +44,8 @@ class AdamWOptimizer : public Optimizer {
 
 class SgdOptimizer : public Optimizer {
  public:
-  SgdOptimizer(const OptimizerConfig& c, const Ops& ops, Device& device, Stream& stream, const std::vector<Bucket>& buckets)
+  SgdOptimizer(const OptimizerConfig& c, const Ops& ops, Device& device, Stream& stream,
+               const std::vector<Bucket>& buckets)
       : config_(c), ops_(ops) {
     if (c.momentum > 0) velocity_ = beside(buckets, device, stream);
   }
@@ -62,7 +65,8 @@ class SgdOptimizer : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& c, const Ops& ops, Device& device, Stream& stream, const std::vector<Bucket>& buckets) {
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& c, const Ops& ops, Device& device, Stream& stream,
+                                          const std::vector<Bucket>& buckets) {
   if (c.kind == "adamw") return std::make_unique<AdamWOptimizer>(c, ops, device, stream, buckets);
   if (c.kind == "sgd") return std::make_unique<SgdOptimizer>(c, ops, device, stream, buckets);
   fail("unknown optimizer \"{}\": use adamw or sgd", c.kind);

@@ -14,8 +14,10 @@ void Stage::forward(Context& context, const MicroBatch& micro) {
     auto tape = std::make_unique<Tape>(context, micro);
     const Var in = b == 0 ? Var{} : tape->input(hidden, dims, states);
     const Var out = blocks_[b]->forward(*tape, in);
-    if (out.id >= 0) hidden = tape->tensor(out), dims = tape->dims(out), states = tape->states(out);
-    else hidden = {};
+    if (out.id >= 0)
+      hidden = tape->tensor(out), dims = tape->dims(out), states = tape->states(out);
+    else
+      hidden = {};
     if (micro.training) walked_.push_back({std::move(tape), in, out});
   }
 }
@@ -25,8 +27,10 @@ void Stage::backward(Exchange* pay_to, const std::vector<Bucket>& buckets, const
   Tensor gradient;
   for (std::size_t b = blocks_.size(); b-- > 0;) {
     Walked& w = walked_[b];
-    if (w.out.id >= 0) w.tape->backward(w.out, std::move(gradient));
-    else w.tape->backward();
+    if (w.out.id >= 0)
+      w.tape->backward(w.out, std::move(gradient));
+    else
+      w.tape->backward();
     gradient = w.in.id >= 0 ? w.tape->gradient(w.in) : Tensor();
     w.tape.reset();
     if (const int k = bucket_of_block[b]; pay_to && k >= 0) {

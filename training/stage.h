@@ -16,11 +16,11 @@ class Stage {
  public:
   explicit Stage(std::vector<std::unique_ptr<Block>> blocks) : blocks_(std::move(blocks)) {}
 
-  void forward(Context&, const MicroBatch&);            // keeps its tapes when micro_batch.training
-  // Walks the tapes back, last block first. On the last micro-batch of a step each block's bucket is handed over as soon
-  // as the block is done; buckets of several blocks (tied weights) at the end.
+  void forward(Context&, const MicroBatch&);  // keeps its tapes when micro_batch.training
+  // Walks the tapes back, last block first. On the last micro-batch of a step each block's bucket is handed over as
+  // soon as the block is done; buckets of several blocks (tied weights) at the end.
   void backward(Exchange* pay_to, const std::vector<Bucket>& buckets, const std::vector<int>& bucket_of_block);
-  void note_debts();                                    // rehearsal: after a forward, instead of a backward
+  void note_debts();  // rehearsal: after a forward, instead of a backward
   const std::vector<std::unique_ptr<Block>>& blocks() const { return blocks_; }
 
  private:

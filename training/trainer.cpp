@@ -31,7 +31,10 @@ std::uint64_t hash_of(const Tensor& t, std::uint64_t before) {
 
 struct Trainer::Inside {
   Inside(const Workload& w, const Mesh& m, const Backend& backend, Ledger& l)
-      : workload(w), mesh(m), counted(count(w, backend, edges(m), m.world().size(), m.world().rank())), device(backend.open_device(0)),
+      : workload(w),
+        mesh(m),
+        counted(count(w, backend, edges(m), m.world().size(), m.world().rank())),
+        device(backend.open_device(0)),
         engine(workload, mesh, *device, backend.ops(), l, &counted.rehearsal) {}
   const Workload workload;
   const Mesh& mesh;
@@ -41,7 +44,8 @@ struct Trainer::Inside {
 };
 
 Trainer::Trainer(const Workload& w, const Mesh& mesh, const Backend& backend, Ledger& ledger) {
-  require(backend.ops != nullptr && backend.open_device != nullptr, "the back end \"{}\" is not in this build: {}", backend.name, backend.absent_because);
+  require(backend.ops != nullptr && backend.open_device != nullptr, "the back end \"{}\" is not in this build: {}",
+          backend.name, backend.absent_because);
   inside_ = std::make_unique<Inside>(w, mesh, backend, ledger);
 }
 Trainer::~Trainer() = default;
@@ -71,7 +75,8 @@ namespace {
 // Every rank learns the whole of a parameter-like tensor: gathers its splits, innermost first.
 std::vector<double> whole_of(Engine& engine, const Parameter& p, Tensor t) {
   const Context& shared = engine.context();
-  Arena room(shared.stream.device(), 4 * p.count() * size_of(t.dtype()) + (1 << 16));   // a step's arena may be smaller than one table
+  Arena room(shared.stream.device(),
+             4 * p.count() * size_of(t.dtype()) + (1 << 16));  // a step's arena may be smaller than one table
   Context c{shared.plan, shared.ops, shared.stream, room, shared.ledger, shared.dtype};
   States states = p.states;
   for (int m = c.mesh().axes(); m-- > 0;) {
@@ -82,8 +87,10 @@ std::vector<double> whole_of(Engine& engine, const Parameter& p, Tensor t) {
     s = {};
   }
   std::vector<double> numbers(static_cast<std::size_t>(t.count()));
-  if (t.dtype() == DType::f64) std::copy_n(t.host<double>().begin(), t.count(), numbers.begin());
-  else std::copy_n(t.host<float>().begin(), t.count(), numbers.begin());
+  if (t.dtype() == DType::f64)
+    std::copy_n(t.host<double>().begin(), t.count(), numbers.begin());
+  else
+    std::copy_n(t.host<float>().begin(), t.count(), numbers.begin());
   return numbers;
 }
 
@@ -100,7 +107,8 @@ std::vector<double> Trainer::whole_gradient(const std::string& name) {
 }
 
 void Trainer::perturb(double deviation, std::uint64_t seed) {
-  for (const Parameter& p : inside_->engine.parameters().all()) quadrille::perturb(p, inside_->engine.plan(), deviation, seed);
+  for (const Parameter& p : inside_->engine.parameters().all())
+    quadrille::perturb(p, inside_->engine.plan(), deviation, seed);
 }
 
 void Trainer::shift(const std::string& name, std::int64_t global_index, double change) {
@@ -120,10 +128,13 @@ std::uint64_t Trainer::replica_hash() {
     if (!held) continue;
     const auto all = mesh.along(held).exchange(Json(fmt::format("{:016x}", hash)));
     for (const Json& other : all)
-      require(other == all.front(), "replicas of {} along {} no longer agree in bits: this is a fault of the program, please report it", p.name, mesh.names(held));
+      require(other == all.front(),
+              "replicas of {} along {} no longer agree in bits: this is a fault of the program, please report it",
+              p.name, mesh.names(held));
   }
   std::uint64_t world = 0;
-  for (const Json& other : mesh.world().exchange(Json(fmt::format("{:016x}", own)))) world = mix(world ^ key_of(0, other.string()));
+  for (const Json& other : mesh.world().exchange(Json(fmt::format("{:016x}", own))))
+    world = mix(world ^ key_of(0, other.string()));
   return world;
 }
 

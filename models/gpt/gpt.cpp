@@ -10,17 +10,21 @@ namespace quadrille {
 
 namespace {
 
-constexpr double kInitialDeviation = 0.02;   // Radford et al. 2019; residual projections divided by sqrt(2 layers)
+constexpr double kInitialDeviation = 0.02;  // Radford et al. 2019; residual projections divided by sqrt(2 layers)
 constexpr const char* kTable = "table";
 
 NormKind norm_kind(const GptConfig& c) { return c.rms ? NormKind::rms : NormKind::layer; }
 
-// Word and position rows. Learned positions are chosen by address, so a rank with a part of the tokens reads its own rows.
+// Word and position rows. Learned positions are chosen by address, so a rank with a part of the tokens reads its own
+// rows.
 class Embed : public Block {
  public:
   Embed(Parameters& parameters, const GptConfig& c, const std::string& table_bucket) : Block("embed"), config_(c) {
-    table_ = &parameters.make(kTable, table_bucket, {{Axis::vocab, c.vocabulary}, {Axis::embed, c.embed}}, 0, kInitialDeviation, true);
-    if (!c.rotary) positions_ = &parameters.make("positions", "embed", {{Axis::none, c.tokens}, {Axis::embed, c.embed}}, 0, kInitialDeviation);
+    table_ = &parameters.make(kTable, table_bucket, {{Axis::vocab, c.vocabulary}, {Axis::embed, c.embed}}, 0,
+                              kInitialDeviation, true);
+    if (!c.rotary)
+      positions_ = &parameters.make("positions", "embed", {{Axis::none, c.tokens}, {Axis::embed, c.embed}}, 0,
+                                    kInitialDeviation);
   }
   Var forward(Tape& tape, Var) override {
     tape.scope("embedding");
@@ -40,14 +44,21 @@ class Embed : public Block {
 class DecoderLayer : public Block {
  public:
   DecoderLayer(Parameters& p, const GptConfig& c, std::int64_t index)
-      : Block(name_of_layer(index)), config_(c), name_(name_of_layer(index)), embed_{Axis::embed, c.embed}, mlp_{Axis::mlp, c.mlp},
+      : Block(name_of_layer(index)),
+        config_(c),
+        name_(name_of_layer(index)),
+        embed_{Axis::embed, c.embed},
+        mlp_{Axis::mlp, c.mlp},
         norm1_(p, name_, name_ + ".norm1", embed_, norm_kind(c), c.norm_epsilon),
-        qkv_(p, name_, name_ + ".qkv", {embed_}, {{Axis::heads, c.kv_heads}, {Axis::none, (c.queries() + 2) * c.head()}}, c.bias, kInitialDeviation),
-        proj_(p, name_, name_ + ".proj", {{Axis::heads, c.kv_heads}, {Axis::none, c.queries() * c.head()}}, {embed_}, c.bias, residual(c)),
+        qkv_(p, name_, name_ + ".qkv", {embed_},
+             {{Axis::heads, c.kv_heads}, {Axis::none, (c.queries() + 2) * c.head()}}, c.bias, kInitialDeviation),
+        proj_(p, name_, name_ + ".proj", {{Axis::heads, c.kv_heads}, {Axis::none, c.queries() * c.head()}}, {embed_},
+              c.bias, residual(c)),
         norm2_(p, name_, name_ + ".norm2", embed_, norm_kind(c), c.norm_epsilon),
         up_(p, name_, name_ + ".up", {embed_}, {mlp_}, c.bias, kInitialDeviation),
         down_(p, name_, name_ + ".down", {mlp_}, {embed_}, c.bias, residual(c)) {
-    if (c.gated) gate_ = std::make_unique<Linear>(p, name_, name_ + ".gate", Dims{embed_}, Dims{mlp_}, c.bias, kInitialDeviation);
+    if (c.gated)
+      gate_ = std::make_unique<Linear>(p, name_, name_ + ".gate", Dims{embed_}, Dims{mlp_}, c.bias, kInitialDeviation);
   }
   Var forward(Tape& tape, Var x) override {
     x = tape.add(x, tape.dropout(attend(tape, norm1_(tape, x)), config_.dropout, name_ + ".proj"));
@@ -56,7 +67,9 @@ class DecoderLayer : public Block {
 
  private:
   static std::string name_of_layer(std::int64_t index) { return "layers." + std::to_string(index); }
-  static double residual(const GptConfig& c) { return kInitialDeviation / std::sqrt(2.0 * static_cast<double>(c.layers)); }
+  static double residual(const GptConfig& c) {
+    return kInitialDeviation / std::sqrt(2.0 * static_cast<double>(c.layers));
+  }
   Var attend(Tape& tape, Var x) {
     const std::string dropout_name = name_ + ".attention";
     const Tape::Heads heads{config_.queries(), config_.head(), true, config_.dropout, dropout_name};
@@ -83,8 +96,12 @@ class DecoderLayer : public Block {
 class Head : public Block {
  public:
   Head(Parameters& p, const GptConfig& c, Parameter* tied, double smoothing)
-      : Block("head"), words_{Axis::vocab, c.vocabulary}, norm_(p, "head", "head.norm", {Axis::embed, c.embed}, norm_kind(c), c.norm_epsilon), smoothing_(smoothing),
-        table_(tied ? tied : &p.make("head.table", "head", {words_, {Axis::embed, c.embed}}, 0, kInitialDeviation, true)) {}
+      : Block("head"),
+        words_{Axis::vocab, c.vocabulary},
+        norm_(p, "head", "head.norm", {Axis::embed, c.embed}, norm_kind(c), c.norm_epsilon),
+        smoothing_(smoothing),
+        table_(tied ? tied
+                    : &p.make("head.table", "head", {words_, {Axis::embed, c.embed}}, 0, kInitialDeviation, true)) {}
   Var forward(Tape& tape, Var x) override {
     x = norm_(tape, x);
     tape.scope("head");
@@ -107,12 +124,15 @@ class GptDescription : public ModelDescription {
   std::int64_t vocabulary() const override { return c_.vocabulary; }
   std::int64_t embed() const override { return c_.embed; }
   std::vector<Requirement> requirements() const override {
-    return {{"model.embed", Axis::embed, c_.embed}, {"model.heads", Axis::heads, c_.heads}, {"model.kv_heads", Axis::heads, c_.kv_heads},
+    return {{"model.embed", Axis::embed, c_.embed},
+            {"model.heads", Axis::heads, c_.heads},
+            {"model.kv_heads", Axis::heads, c_.kv_heads},
             {"model.mlp", Axis::mlp, c_.mlp}};
   }
   double forward_flops(std::int64_t rows, bool causal) const override {
     const auto b = static_cast<double>(rows), s = static_cast<double>(c_.tokens), h = static_cast<double>(c_.embed);
-    const auto kv = static_cast<double>(c_.kv_heads * c_.head()), f = static_cast<double>(c_.mlp), v = static_cast<double>(c_.vocabulary);
+    const auto kv = static_cast<double>(c_.kv_heads * c_.head()), f = static_cast<double>(c_.mlp),
+               v = static_cast<double>(c_.vocabulary);
     const double projections = 2 * b * s * h * (2 * h + 2 * kv);
     const double attention = 4 * b * s * s * h * (causal ? 0.5 : 1.0);
     const double mlp = 2 * b * s * h * f * (c_.gated ? 3 : 2);
@@ -163,11 +183,15 @@ std::unique_ptr<ModelDescription> describe_gpt(const Json& config, std::int64_t 
   c.bias = reader.boolean("bias", true);
   c.dropout = reader.number("dropout", 0);
   reader.done();
-  require(c.embed % c.heads == 0, "model.embed {} is not a multiple of model.heads {}: a head has embed/heads numbers", c.embed, c.heads);
+  require(c.embed % c.heads == 0, "model.embed {} is not a multiple of model.heads {}: a head has embed/heads numbers",
+          c.embed, c.heads);
   require(c.heads % c.kv_heads == 0, "model.heads {} is not a multiple of model.kv_heads {}", c.heads, c.kv_heads);
-  require(!c.rotary || c.head() % 2 == 0, "rotary positions need an even head width, found {} = embed {} / heads {}", c.head(), c.embed, c.heads);
+  require(!c.rotary || c.head() % 2 == 0, "rotary positions need an even head width, found {} = embed {} / heads {}",
+          c.head(), c.embed, c.heads);
   require(c.dropout >= 0 && c.dropout < 1, "model.dropout is {}: it must lie in [0, 1)", c.dropout);
-  require(data_vocabulary <= c.vocabulary, "model.vocabulary is {} but the data has ids up to {}: raise it, or write \"data\"", c.vocabulary, data_vocabulary - 1);
+  require(data_vocabulary <= c.vocabulary,
+          "model.vocabulary is {} but the data has ids up to {}: raise it, or write \"data\"", c.vocabulary,
+          data_vocabulary - 1);
   Json resolved = reader.resolved();
   resolved.set("vocabulary", Json(c.vocabulary));
   return std::make_unique<GptDescription>(c, std::move(resolved));

@@ -18,7 +18,9 @@ const State& on(const States& s, int m) { return s[static_cast<std::size_t>(m)];
 }  // namespace
 
 void Tape::expect(State s, Kind kind, const char* who, int m) const {
-  if (s.kind != kind) refuse(fmt::format("{} wants {} on mesh axis {}, found {}", who, text_of({kind, s.axis}), context_.mesh().name(m), text_of(s)));
+  if (s.kind != kind)
+    refuse(fmt::format("{} wants {} on mesh axis {}, found {}", who, text_of({kind, s.axis}), context_.mesh().name(m),
+                       text_of(s)));
 }
 
 // A second user of a value shares the first one's crossing: gradients add up locally, then one message.
@@ -28,7 +30,8 @@ std::optional<Var> Tape::shared(std::string_view kind, Var x, MeshAxes over, Axi
   return {};
 }
 
-Var Tape::cross(std::string_view kind, Var from, MeshAxes over, Axis axis, Dims dims, States states, Tensor v, std::function<Tensor(Tensor)> back) {
+Var Tape::cross(std::string_view kind, Var from, MeshAxes over, Axis axis, Dims dims, States states, Tensor v,
+                std::function<Tensor(Tensor)> back) {
   const Var to = put(std::move(dims), states, std::move(v));
   crossings_.push_back({kind, from.id, to.id, over, axis, std::move(back), false, {}});
   const std::size_t k = crossings_.size() - 1;
@@ -41,8 +44,8 @@ Var Tape::cross(std::string_view kind, Var from, MeshAxes over, Axis axis, Dims 
   return to;
 }
 
-// Sends a crossing's backward message. The op that caused the crossing is its first user, hence the last in backward: by
-// then the gradient is complete, and the op may start the message before its weight gradient.
+// Sends a crossing's backward message. The op that caused the crossing is its first user, hence the last in backward:
+// by then the gradient is complete, and the op may start the message before its weight gradient.
 void Tape::start(std::size_t k) {
   Crossing& c = crossings_[k];
   if (std::exchange(c.started, true)) return;
@@ -72,7 +75,7 @@ Var Tape::fan_out(Var x, MeshAxes over) {
     sum_over(context_, g, over);
     return g;
   });
-  value(x).kept = value(to).kept = true;   // they share their numbers
+  value(x).kept = value(to).kept = true;  // they share their numbers
   return to;
 }
 
@@ -94,7 +97,8 @@ Var Tape::gather(Var x, int m) {
   const Dims d = dims(x);
   const States parts = states(x);
   expect(on(parts, m), Kind::split, "gather", m);
-  if (!context_.plan.innermost(on(parts, m).axis, m, parts)) refuse("gather: an inner split of the same axis must be undone first");
+  if (!context_.plan.innermost(on(parts, m).axis, m, parts))
+    refuse("gather: an inner split of the same axis must be undone first");
   States all = parts;
   on(all, m) = {Kind::copy, Axis::none};
   return cross("gather", x, bit(m), Axis::none, d, all, gather_parts(context_, read(x), d, parts, m),
@@ -118,12 +122,14 @@ Var Tape::all_to_all(Var x, int m, Axis b) {
   expect(on(from, m), Kind::split, "all_to_all", m);
   States to = from;
   on(to, m) = {Kind::split, b};
-  if (!context_.plan.innermost(on(from, m).axis, m, from) || !context_.plan.innermost(b, m, to)) refuse("all_to_all: only innermost splits may move");
+  if (!context_.plan.innermost(on(from, m).axis, m, from) || !context_.plan.innermost(b, m, to))
+    refuse("all_to_all: only innermost splits may move");
   return cross("all_to_all", x, bit(m), b, d, to, exchange_parts(context_, read(x), d, from, to, m),
                [this, d, from, to, m](Tensor g) { return exchange_parts(context_, g, d, to, from, m); });
 }
 
-// Backward: of a copy, paste into zeros (its gradient is partial anyway); of a same, all-gather (whole and equal everywhere).
+// Backward: of a copy, paste into zeros (its gradient is partial anyway); of a same, all-gather (whole and equal
+// everywhere).
 Var Tape::slice(Var x, int m, Axis a) {
   if (auto known = shared("slice", x, bit(m), a)) return *known;
   const Dims d = dims(x);
@@ -133,19 +139,23 @@ Var Tape::slice(Var x, int m, Axis a) {
   States parts = all;
   on(parts, m) = {Kind::split, a};
   if (!context_.plan.innermost(a, m, parts)) refuse("slice: must become the innermost split of its axis");
-  return cross("slice", x, bit(m), a, d, parts, own_part(context_, read(x), d, parts, m), [this, d, parts, m, same](Tensor g) {
-    return same ? gather_parts(context_, g, d, parts, m) : pasted_into_zeros(context_, g, d, parts, m);
-  });
+  return cross("slice", x, bit(m), a, d, parts, own_part(context_, read(x), d, parts, m),
+               [this, d, parts, m, same](Tensor g) {
+                 return same ? gather_parts(context_, g, d, parts, m) : pasted_into_zeros(context_, g, d, parts, m);
+               });
 }
 
 std::pair<Var, Var> Tape::meet(Var a, Var b) {
   MeshAxes lend_a = 0, lend_b = 0;
   for (int m = 0; m < context_.mesh().axes(); ++m) {
     const State p = on(states(a), m), q = on(states(b), m);
-    if (p.kind == Kind::debt || q.kind == Kind::debt) refuse(fmt::format("an operand still owes on mesh axis {}: settle it first", context_.mesh().name(m)));
+    if (p.kind == Kind::debt || q.kind == Kind::debt)
+      refuse(fmt::format("an operand still owes on mesh axis {}: settle it first", context_.mesh().name(m)));
     if (p.kind == Kind::split && q.kind == Kind::split && p.axis != q.axis) {
-      if (first_moves(a, p.axis, b, q.axis, m)) a = give_way(a, q.axis, m);
-      else b = give_way(b, p.axis, m);
+      if (first_moves(a, p.axis, b, q.axis, m))
+        a = give_way(a, q.axis, m);
+      else
+        b = give_way(b, p.axis, m);
       continue;
     }
     if (p.kind == Kind::same && q.kind != Kind::same) lend_a |= bit(m);
@@ -173,7 +183,8 @@ Var Tape::whole(Var x, Axis a) {
 
 // How two states combine in a local op, after meet.
 State Tape::combine(State p, State q, int m) const {
-  if (p.kind == Kind::debt || q.kind == Kind::debt) refuse(fmt::format("an operand still owes on mesh axis {}", context_.mesh().name(m)));
+  if (p.kind == Kind::debt || q.kind == Kind::debt)
+    refuse(fmt::format("an operand still owes on mesh axis {}", context_.mesh().name(m)));
   if (p == q) return p;
   if (p.kind == Kind::copy && q.kind == Kind::split) return q;
   if (q.kind == Kind::copy && p.kind == Kind::split) return p;
@@ -192,14 +203,18 @@ Var Tape::lend(Var v, MeshAxes over, Var other) {
   const States theirs = states(other);
   MeshAxes sliced = 0;
   for (int m = 0; m < context_.mesh().axes(); ++m)
-    if (on(states(v), m).kind != Kind::split && on(theirs, m).kind == Kind::split && has(dims(v), on(theirs, m).axis)) sliced |= bit(m);
-  if (value(v).parameter) for_each_axis(context_.mesh(), over, [&](int m) { on(value(v).states, m) = {Kind::copy, Axis::none}; });
-  else v = fan_out(v, over & ~sliced);
+    if (on(states(v), m).kind != Kind::split && on(theirs, m).kind == Kind::split && has(dims(v), on(theirs, m).axis))
+      sliced |= bit(m);
+  if (value(v).parameter)
+    for_each_axis(context_.mesh(), over, [&](int m) { on(value(v).states, m) = {Kind::copy, Axis::none}; });
+  else
+    v = fan_out(v, over & ~sliced);
   for_each_axis(context_.mesh(), sliced, [&](int m) { v = slice(v, m, on(theirs, m).axis); });
   return v;
 }
 
-// Who gives way? Never a parameter; of two values the one that has the other's axis; if both have it, the one not at rest.
+// Who gives way? Never a parameter; of two values the one that has the other's axis; if both have it, the one not at
+// rest.
 bool Tape::first_moves(Var a, Axis axis_a, Var b, Axis axis_b, int m) const {
   if (value(a).parameter || value(b).parameter) return !value(a).parameter;
   const bool turns_a = has(dims(a), axis_b), turns_b = has(dims(b), axis_a);
@@ -212,8 +227,10 @@ Var Tape::give_way(Var v, Axis other, int m) {
   if (value(v).parameter) refuse("two parameters meet");
   if (has(dims(v), other)) return all_to_all(v, m, other);
   if (!context_.plan.may_gather(mine.axis))
-    refuse(fmt::format("two different axes meet on mesh axis {}: {} and {}; put one on another mesh axis, or list \"{}\" in \"may_gather\"",
-                       context_.mesh().name(m), name_of(mine.axis), name_of(other), name_of(mine.axis)));
+    refuse(
+        fmt::format("two different axes meet on mesh axis {}: {} and {}; put one on another mesh axis, or list \"{}\" "
+                    "in \"may_gather\"",
+                    context_.mesh().name(m), name_of(mine.axis), name_of(other), name_of(mine.axis)));
   return gather(v, m);
 }
 

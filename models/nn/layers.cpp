@@ -3,7 +3,8 @@
 
 namespace quadrille {
 
-Linear::Linear(Parameters& parameters, const std::string& bucket, const std::string& name, const Dims& in, const Dims& out, bool bias, double deviation)
+Linear::Linear(Parameters& parameters, const std::string& bucket, const std::string& name, const Dims& in,
+               const Dims& out, bool bias, double deviation)
     : name_(name), summed_(static_cast<int>(in.size())), made_(out) {
   Dims all = in;
   all.insert(all.end(), out.begin(), out.end());
@@ -17,7 +18,8 @@ Var Linear::operator()(Tape& tape, Var x) const {
   return bias_ ? tape.add_bias(y, tape.use(*bias_)) : y;
 }
 
-NormLayer::NormLayer(Parameters& parameters, const std::string& bucket, const std::string& name, Dim over, NormKind kind, double epsilon)
+NormLayer::NormLayer(Parameters& parameters, const std::string& bucket, const std::string& name, Dim over,
+                     NormKind kind, double epsilon)
     : name_(name), kind_(kind), epsilon_(epsilon), gain_(&parameters.make(name + ".gain", bucket, {over}, 1, 0)) {
   if (kind == NormKind::layer) bias_ = &parameters.make(name + ".bias", bucket, {over}, 0, 0);
 }

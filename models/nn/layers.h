@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers models are made of: each makes its parameters in its constructor, naming their axes, and writes its forward
-// over the tape. No layer mentions a strategy.
+// The layers models are made of: each makes its parameters in its constructor, naming their axes, and writes its
+// forward over the tape. No layer mentions a strategy.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace quadrille {
 // y = x w + b. Weight dims: in then out; initial weights normal with this deviation, bias zero.
 class Linear {
  public:
-  Linear(Parameters&, const std::string& bucket, const std::string& name, const Dims& in, const Dims& out, bool bias, double deviation);
+  Linear(Parameters&, const std::string& bucket, const std::string& name, const Dims& in, const Dims& out, bool bias,
+         double deviation);
   Var operator()(Tape&, Var x) const;
 
  private:

@@ -11,8 +11,8 @@ namespace {
 
 // How a dim of a value lies around mesh axis m: rows of the whole and where each rank's part begins in it.
 struct Cut {
-  std::int64_t outer, inner, whole;   // elements before and after the dim, rows of the dim over all ranks of m
-  std::vector<Slice> parts;           // relative to the whole
+  std::int64_t outer, inner, whole;  // elements before and after the dim, rows of the dim over all ranks of m
+  std::vector<Slice> parts;          // relative to the whole
   std::int64_t largest = 0;
   bool even = true;
   int own = 0;
@@ -58,7 +58,7 @@ Tensor gather_parts(Context& c, const Tensor& mine, const Dims& dims, const Stat
   States whole_states = parts;
   whole_states[static_cast<std::size_t>(m)] = {};
   Tensor whole = fresh(c, c.plan.shape(dims, whole_states), mine.dtype());
-  if (cut.even && cut.outer == 1) {   // the parts lie in the whole as they arrive
+  if (cut.even && cut.outer == 1) {  // the parts lie in the whole as they arrive
     c.mesh().along(bit(m)).all_gather(whole.flat(), mine.flat(), c.stream).wait(c.stream);
     return whole;
   }
@@ -72,7 +72,8 @@ Tensor gather_parts(Context& c, const Tensor& mine, const Dims& dims, const Stat
     c.ops.move_block(c.stream, own, mine.flat(), {cut.outer, rows, cut.inner, cut.largest, 0, rows, 0, Write::replace});
   }
   c.mesh().along(bit(m)).all_gather(packed.flat(), own, c.stream).wait(c.stream);
-  for (int r = 0; r < n; ++r) c.ops.move_block(c.stream, whole.flat(), packed.rows(r, 1).flat(), reversed(between_whole_and_slot(cut, r)));
+  for (int r = 0; r < n; ++r)
+    c.ops.move_block(c.stream, whole.flat(), packed.rows(r, 1).flat(), reversed(between_whole_and_slot(cut, r)));
   return whole;
 }
 
@@ -87,7 +88,8 @@ Tensor scatter_sum(Context& c, const Tensor& whole, const Dims& dims, const Stat
   const std::int64_t slot = cut.outer * cut.largest * cut.inner;
   Tensor packed = fresh(c, {n, slot}, whole.dtype());
   if (!cut.even) c.stream.zero(packed);
-  for (int r = 0; r < n; ++r) c.ops.move_block(c.stream, packed.rows(r, 1).flat(), whole.flat(), between_whole_and_slot(cut, r));
+  for (int r = 0; r < n; ++r)
+    c.ops.move_block(c.stream, packed.rows(r, 1).flat(), whole.flat(), between_whole_and_slot(cut, r));
   Tensor own = mine.count() == slot ? mine.flat() : fresh(c, {slot}, whole.dtype());
   c.mesh().along(bit(m)).reduce_scatter(own, packed.flat(), Reduce::sum, c.stream).wait(c.stream);
   if (mine.count() != slot) {
@@ -98,7 +100,8 @@ Tensor scatter_sum(Context& c, const Tensor& whole, const Dims& dims, const Stat
 }
 
 Tensor exchange_parts(Context& c, const Tensor& mine, const Dims& dims, const States& from, const States& to, int m) {
-  // Everybody holds one part along a (from) and wants one part along b (to). A slot: [outer.., largest a, .., largest b, ..].
+  // Everybody holds one part along a (from) and wants one part along b (to). A slot: [outer.., largest a, .., largest
+  // b, ..].
   const Axis a = axis_on(from, m), b = axis_on(to, m);
   const int n = c.mesh().extent(m);
   const Cut along_a = cut_of(c, dims, from, m, a), along_b = cut_of(c, dims, to, m, b);
@@ -108,11 +111,13 @@ Tensor exchange_parts(Context& c, const Tensor& mine, const Dims& dims, const St
   for (int d = 0; d < held.rank(); ++d) slot *= d == dim_a ? along_a.largest : d == dim_b ? along_b.largest : held[d];
   Tensor out_slots = fresh(c, {n, slot}, mine.dtype()), in_slots = fresh(c, {n, slot}, mine.dtype());
   c.stream.zero(out_slots);
-  // Cut along b of what is held; the part for rank r is contiguous [outer_b, count, inner_b] and fills the head of its slot.
+  // Cut along b of what is held; the part for rank r is contiguous [outer_b, count, inner_b] and fills the head of its
+  // slot.
   const std::int64_t outer_b = held.count(0, dim_b), inner_b = held.count(dim_b + 1, held.rank());
   for (int r = 0; r < n; ++r) {
     const Slice s = along_b.parts[static_cast<std::size_t>(r)];
-    c.ops.move_block(c.stream, out_slots.rows(r, 1).flat(), mine.flat(), {outer_b, s.count, inner_b, s.count, 0, held[dim_b], s.first, Write::replace});
+    c.ops.move_block(c.stream, out_slots.rows(r, 1).flat(), mine.flat(),
+                     {outer_b, s.count, inner_b, s.count, 0, held[dim_b], s.first, Write::replace});
   }
   c.mesh().along(bit(m)).all_to_all(in_slots.flat(), out_slots.flat(), c.stream).wait(c.stream);
   const Shape wanted = c.plan.shape(dims, to);
@@ -120,7 +125,8 @@ Tensor exchange_parts(Context& c, const Tensor& mine, const Dims& dims, const St
   const std::int64_t outer_a = wanted.count(0, dim_a), inner_a = wanted.count(dim_a + 1, wanted.rank());
   for (int r = 0; r < n; ++r) {
     const Slice s = along_a.parts[static_cast<std::size_t>(r)];
-    c.ops.move_block(c.stream, result.flat(), in_slots.rows(r, 1).flat(), {outer_a, s.count, inner_a, wanted[dim_a], s.first, s.count, 0, Write::replace});
+    c.ops.move_block(c.stream, result.flat(), in_slots.rows(r, 1).flat(),
+                     {outer_a, s.count, inner_a, wanted[dim_a], s.first, s.count, 0, Write::replace});
   }
   return result;
 }
@@ -129,7 +135,8 @@ Tensor own_part(Context& c, const Tensor& whole, const Dims& dims, const States&
   const Cut cut = cut_of(c, dims, parts, m, axis_on(parts, m));
   const Slice s = cut.parts[static_cast<std::size_t>(cut.own)];
   Tensor mine = fresh(c, c.plan.shape(dims, parts), whole.dtype());
-  c.ops.move_block(c.stream, mine.flat(), whole.flat(), {cut.outer, s.count, cut.inner, s.count, 0, cut.whole, s.first, Write::replace});
+  c.ops.move_block(c.stream, mine.flat(), whole.flat(),
+                   {cut.outer, s.count, cut.inner, s.count, 0, cut.whole, s.first, Write::replace});
   return mine;
 }
 
@@ -140,7 +147,8 @@ Tensor pasted_into_zeros(Context& c, const Tensor& mine, const Dims& dims, const
   whole_states[static_cast<std::size_t>(m)] = {};
   Tensor whole = fresh(c, c.plan.shape(dims, whole_states), mine.dtype());
   c.stream.zero(whole);
-  c.ops.move_block(c.stream, whole.flat(), mine.flat(), {cut.outer, s.count, cut.inner, cut.whole, s.first, s.count, 0, Write::replace});
+  c.ops.move_block(c.stream, whole.flat(), mine.flat(),
+                   {cut.outer, s.count, cut.inner, cut.whole, s.first, s.count, 0, Write::replace});
   return whole;
 }
 

@@ -11,7 +11,8 @@ std::int64_t Parameter::count() const {
   return n;
 }
 
-Parameter& Parameters::make(std::string name, std::string bucket, Dims dims, double mean, double deviation, bool decays) {
+Parameter& Parameters::make(std::string name, std::string bucket, Dims dims, double mean, double deviation,
+                            bool decays) {
   for (const Parameter& p : all_) require(p.name != name, "two parameters are called \"{}\"", name);
   Parameter p;
   p.name = std::move(name);
@@ -37,11 +38,12 @@ std::int64_t Parameters::count() const {
   return n;
 }
 
-void for_each_element(const Parameter& p, const Plan& plan, const std::function<void(std::int64_t, std::int64_t)>& visit) {
+void for_each_element(const Parameter& p, const Plan& plan,
+                      const std::function<void(std::int64_t, std::int64_t)>& visit) {
   const int rank = static_cast<int>(p.dims.size());
   std::vector<Slice> own;
   for (Dim d : p.dims) own.push_back(plan.slice(d, p.states));
-  const std::int64_t run = rank ? own.back().count : 1;   // the last dim is contiguous in both
+  const std::int64_t run = rank ? own.back().count : 1;  // the last dim is contiguous in both
   if (p.shape.count() == 0) return;
   std::vector<std::int64_t> at(static_cast<std::size_t>(rank), 0);
   for (std::int64_t local = 0; local < p.shape.count(); local += run) {
@@ -59,7 +61,8 @@ void for_each_element(const Parameter& p, const Plan& plan, const std::function<
 namespace {
 
 template <class T>
-void fill(const Parameter& p, const Plan& plan, const std::function<double(std::int64_t global, double before)>& value) {
+void fill(const Parameter& p, const Plan& plan,
+          const std::function<double(std::int64_t global, double before)>& value) {
   const auto numbers = p.value.host<T>();
   for_each_element(p, plan, [&](std::int64_t local, std::int64_t global) {
     T& v = numbers[static_cast<std::size_t>(local)];
@@ -68,8 +71,10 @@ void fill(const Parameter& p, const Plan& plan, const std::function<double(std::
 }
 
 void fill(const Parameter& p, const Plan& plan, const std::function<double(std::int64_t, double)>& value) {
-  if (p.value.dtype() == DType::f64) fill<double>(p, plan, value);
-  else fill<float>(p, plan, value);
+  if (p.value.dtype() == DType::f64)
+    fill<double>(p, plan, value);
+  else
+    fill<float>(p, plan, value);
 }
 
 }  // namespace
@@ -83,7 +88,9 @@ void initialise(const Parameter& p, const Plan& plan, std::uint64_t seed) {
 
 void perturb(const Parameter& p, const Plan& plan, double deviation, std::uint64_t seed) {
   const Key key = key_of(key_of(seed, "perturb"), p.name);
-  fill(p, plan, [&](std::int64_t global, double before) { return before + deviation * normal_at(key, static_cast<std::uint64_t>(global)); });
+  fill(p, plan, [&](std::int64_t global, double before) {
+    return before + deviation * normal_at(key, static_cast<std::uint64_t>(global));
+  });
 }
 
 void shift(const Parameter& p, const Plan& plan, std::int64_t global_index, double change) {

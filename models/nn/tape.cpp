@@ -17,7 +17,7 @@ Var Tape::put(Dims dims, States states, Tensor v) {
 
 Var Tape::input(Tensor v, Dims dims, States states) {
   const Var x = put(std::move(dims), states, std::move(v));
-  value(x).kept = true;   // the block before owns these numbers
+  value(x).kept = true;  // the block before owns these numbers
   return x;
 }
 
@@ -59,7 +59,8 @@ void Tape::backward() {
     steps_.pop_back();
     scope_ = step.scope;
     step.back();
-    if (step.made >= 0) values_[static_cast<std::size_t>(step.made)].v = values_[static_cast<std::size_t>(step.made)].g = Tensor();
+    if (step.made >= 0)
+      values_[static_cast<std::size_t>(step.made)].v = values_[static_cast<std::size_t>(step.made)].g = Tensor();
   }
 }
 
@@ -73,7 +74,7 @@ void Tape::contribute(Var v, Tensor numbers) {
     x.g = std::move(numbers);
     return;
   }
-  if (!x.g.sole_owner()) std::swap(x.g, numbers);   // somebody else still reads the sum so far: add into the new numbers
+  if (!x.g.sole_owner()) std::swap(x.g, numbers);  // somebody else still reads the sum so far: add into the new numbers
   context_.ops.add(context_.stream, x.g, x.g, numbers);
 }
 
@@ -99,7 +100,8 @@ Tensor Tape::to_add_to(Var v, Write& write) {
     return parameter_gradient(v);
   }
   write = x.g ? Write::accumulate : Write::replace;
-  if (!x.g) x.g = fresh(local_shape(x.dims, x.states), context_.dtype, End::high);
+  if (!x.g)
+    x.g = fresh(local_shape(x.dims, x.states), context_.dtype, End::high);
   else if (!x.g.sole_owner()) {
     Tensor own = fresh(x.g.shape(), x.g.dtype(), End::high);
     context_.stream.copy(own, x.g);
@@ -112,7 +114,9 @@ Tensor Tape::to_add_to(Var v, Write& write) {
 Tensor Tape::parameter_gradient(Var v) {
   Parameter& p = *value(v).parameter;
   const MeshAxes owed = context_.mesh().real(where(v, Kind::copy));
-  if (owed & ~p.owed) refuse("a use of " + p.name + " owes on " + context_.mesh().names(owed & ~p.owed) + ", more than the rehearsal said; please report this");
+  if (owed & ~p.owed)
+    refuse("a use of " + p.name + " owes on " + context_.mesh().names(owed & ~p.owed) +
+           ", more than the rehearsal said; please report this");
   return context_.mesh().first_on(p.owed & ~owed) ? p.gradient : Tensor();
 }
 
@@ -134,7 +138,8 @@ MeshAxes Tape::where(Var v, Kind kind) const {
   return axes;
 }
 
-// Work whose operands are split on a mesh axis is shared there; on every other axis of more than one rank it is repeated.
+// Work whose operands are split on a mesh axis is shared there; on every other axis of more than one rank it is
+// repeated.
 void Tape::bill(const char* op, const Cost& cost, const States& a, const States& b) {
   double replicas = 1;
   for (int m = 0; m < context_.mesh().axes(); ++m) {

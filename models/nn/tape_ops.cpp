@@ -31,28 +31,39 @@ Var Tape::linear(Var x, Var w, int summed_dims, const Dims& made, Summed summed)
   for (int m = 0; m < context_.mesh().axes(); ++m) {
     const State p = on(states(x), m), q = on(states(w), m);
     const bool sums = p.kind == Kind::split && p == q && has(contracted, p.axis);
-    if (!sums && ((p.kind == Kind::split && has(contracted, p.axis)) || (q.kind == Kind::split && has(contracted, q.axis))))
-      refuse(fmt::format("a summed dim is split in one operand alone on mesh axis {}: {} and {}", context_.mesh().name(m), text_of(p), text_of(q)));
+    if (!sums &&
+        ((p.kind == Kind::split && has(contracted, p.axis)) || (q.kind == Kind::split && has(contracted, q.axis))))
+      refuse(fmt::format("a summed dim is split in one operand alone on mesh axis {}: {} and {}",
+                         context_.mesh().name(m), text_of(p), text_of(q)));
     on(out_states, m) = sums ? State{Kind::debt, Axis::none} : combine(p, q, m);
   }
   const bool transposed = summed == Summed::last;
-  const Tensor x_matrix = matrix(read(x), summed_dims), w_matrix = matrix(read(w), transposed ? summed_dims : static_cast<int>(made.size()));
+  const Tensor x_matrix = matrix(read(x), summed_dims),
+               w_matrix = matrix(read(w), transposed ? summed_dims : static_cast<int>(made.size()));
   Tensor out = fresh(local_shape(out_dims, out_states), context_.dtype);
   const Tensor out_matrix = out.reshaped({x_matrix.shape()[0], transposed ? w_matrix.shape()[0] : w_matrix.shape()[1]});
   const Matmul forward{Transpose::no, transposed ? Transpose::yes : Transpose::no, Write::replace};
-  bill("linear", context_.ops.matmul(context_.stream, out_matrix, x_matrix, w_matrix, {}, forward), states(x), states(w));
+  bill("linear", context_.ops.matmul(context_.stream, out_matrix, x_matrix, w_matrix, {}, forward), states(x),
+       states(w));
   value(x).kept = value(w).kept = true;
   const Var y = put(std::move(out_dims), out_states, out);
   record(y, [this, x, w, y, x_matrix, w_matrix, transposed, first_crossing, last_crossing] {
-    const Tensor dy = value(y).g.reshaped({x_matrix.shape()[0], transposed ? w_matrix.shape()[0] : w_matrix.shape()[1]});
+    const Tensor dy =
+        value(y).g.reshaped({x_matrix.shape()[0], transposed ? w_matrix.shape()[0] : w_matrix.shape()[1]});
     Write write{};
     if (Tensor dx = to_add_to(x, write))
-      bill("linear dx", context_.ops.matmul(context_.stream, dx.reshaped(x_matrix.shape()), dy, w_matrix, {}, {Transpose::no, transposed ? Transpose::no : Transpose::yes, write}), states(x), states(w));
-    for (std::size_t k = last_crossing; k-- > first_crossing;) start(k);   // messages travel beside the weight gradient
+      bill("linear dx",
+           context_.ops.matmul(context_.stream, dx.reshaped(x_matrix.shape()), dy, w_matrix, {},
+                               {Transpose::no, transposed ? Transpose::no : Transpose::yes, write}),
+           states(x), states(w));
+    for (std::size_t k = last_crossing; k-- > first_crossing;) start(k);  // messages travel beside the weight gradient
     if (Tensor dw = to_add_to(w, write)) {
       const Tensor& a = transposed ? dy : x_matrix;
       const Tensor& b = transposed ? x_matrix : dy;
-      bill("linear dw", context_.ops.matmul(context_.stream, dw.reshaped(w_matrix.shape()), a, b, {}, {Transpose::yes, Transpose::no, write}), states(x), states(w));
+      bill("linear dw",
+           context_.ops.matmul(context_.stream, dw.reshaped(w_matrix.shape()), a, b, {},
+                               {Transpose::yes, Transpose::no, write}),
+           states(x), states(w));
     }
   });
   return y;
@@ -82,7 +93,8 @@ Var Tape::add_bias(Var x, Var bias) {
   record(sum, [this, x, bias, sum, columns] {
     Tensor d = std::exchange(value(sum).g, {});
     Write write{};
-    if (Tensor db = to_add_to(bias, write)) context_.ops.sum_rows(context_.stream, db.flat(), matrix(d, columns), write);
+    if (Tensor db = to_add_to(bias, write))
+      context_.ops.sum_rows(context_.stream, db.flat(), matrix(d, columns), write);
     contribute(x, std::move(d));
   });
   return sum;
@@ -129,8 +141,13 @@ Var Tape::dropout(Var x, double probability, std::string_view name) {
   const Tensor out = take(x);
   const Dims d = dims(x);
   const States s = states(x);
-  const Dropout spec{probability, dropout_key(name), micro_.first_row + first_of(d, s, Axis::batch), first_of(d, s, Axis::sequence),
-                     first_of(d, s, d.back().axis), extent_of(d, Axis::sequence), d.back().extent};
+  const Dropout spec{probability,
+                     dropout_key(name),
+                     micro_.first_row + first_of(d, s, Axis::batch),
+                     first_of(d, s, Axis::sequence),
+                     first_of(d, s, d.back().axis),
+                     extent_of(d, Axis::sequence),
+                     d.back().extent};
   context_.ops.dropout(context_.stream, out, out, spec);
   const Var y = put(d, s, out);
   record(y, [this, x, y, spec] {

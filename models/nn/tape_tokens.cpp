@@ -23,19 +23,22 @@ Key Tape::dropout_key(std::string_view name) const {
   return key_of(key_of(key_of(micro_.seed, "dropout"), static_cast<std::uint64_t>(micro_.step)), key_of(0, name));
 }
 
-// A table split along its rows makes a sum over one-hot rows, hence a debt; split along its features, a part of them. The
-// ids lie as values at rest do, but whole on mesh axes where the table is split.
+// A table split along its rows makes a sum over one-hot rows, hence a debt; split along its features, a part of them.
+// The ids lie as values at rest do, but whole on mesh axes where the table is split.
 Var Tape::embedding(Var table, std::int64_t tokens) {
   const Dims rows = {{Axis::batch, micro_.rows}, {Axis::sequence, tokens}};
   const Axis words = dims(table)[0].axis;
   States s = context_.plan.at_rest(rows);
   for (int m = 0; m < context_.mesh().axes(); ++m) {
     const State t = on(states(table), m);
-    if (t.kind == Kind::split) on(s, m) = words != Axis::none && t.axis == words ? State{Kind::debt, Axis::none} : t;
-    else if (on(s, m).kind == Kind::split) on(value(table).states, m) = {Kind::copy, Axis::none};
+    if (t.kind == Kind::split)
+      on(s, m) = words != Axis::none && t.axis == words ? State{Kind::debt, Axis::none} : t;
+    else if (on(s, m).kind == Kind::split)
+      on(value(table).states, m) = {Kind::copy, Axis::none};
   }
-  for (int m = 0; m < context_.mesh().axes(); ++m)   // ids of other ranks' rows are not at hand
-    if (context_.plan.rests_on(Axis::batch, m) && on(states(table), m).kind == Kind::split) refuse("the table is split where the batch rests");
+  for (int m = 0; m < context_.mesh().axes(); ++m)  // ids of other ranks' rows are not at hand
+    if (context_.plan.rests_on(Axis::batch, m) && on(states(table), m).kind == Kind::split)
+      refuse("the table is split where the batch rests");
   Dims out_dims = rows;
   out_dims.push_back(dims(table)[1]);
   const Tensor ids = own_tokens(micro_.ids, rows, s);
@@ -48,7 +51,8 @@ Var Tape::embedding(Var table, std::int64_t tokens) {
   record(y, [this, table, y, ids, first, flat] {
     const Tensor d = std::exchange(value(y).g, {});
     Write write{};
-    if (Tensor dt = to_add_to(table, write)) context_.ops.embedding_backward(context_.stream, dt, d.reshaped(flat), ids.flat(), first);
+    if (Tensor dt = to_add_to(table, write))
+      context_.ops.embedding_backward(context_.stream, dt, d.reshaped(flat), ids.flat(), first);
   });
   return y;
 }
@@ -59,7 +63,8 @@ Tensor Tape::own_tokens(const Tensor& held, const Dims& rows, const States& s) {
   if (tokens.count == rows[1].extent) return held;
   const std::int64_t own_rows = held.shape()[0];
   Tensor part = fresh({own_rows, tokens.count}, DType::i32);
-  context_.ops.move_block(context_.stream, part.flat(), held.flat(), {own_rows, tokens.count, 1, tokens.count, 0, rows[1].extent, tokens.first, Write::replace});
+  context_.ops.move_block(context_.stream, part.flat(), held.flat(),
+                          {own_rows, tokens.count, 1, tokens.count, 0, rows[1].extent, tokens.first, Write::replace});
   return part;
 }
 
@@ -69,7 +74,8 @@ Tensor Tape::positions_of(Var x) {
   if (!context_.stream.device().holds_numbers()) return positions;
   const auto first = static_cast<std::int32_t>(first_of(dims(x), states(x), Axis::sequence));
   const auto numbers = positions.host<std::int32_t>();
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = first + static_cast<std::int32_t>(static_cast<std::int64_t>(i) % shape[1]);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = first + static_cast<std::int32_t>(static_cast<std::int64_t>(i) % shape[1]);
   return positions;
 }
 
@@ -85,7 +91,8 @@ Var Tape::add_positions(Var x, Var table) {
     Tensor d = std::exchange(value(y).g, {});
     Write write{};
     if (Tensor dt = to_add_to(table, write))
-      context_.ops.embedding_backward(context_.stream, dt, d.reshaped({positions.count(), dt.shape()[1]}), positions, 0);
+      context_.ops.embedding_backward(context_.stream, dt, d.reshaped({positions.count(), dt.shape()[1]}), positions,
+                                      0);
     contribute(x, std::move(d));
   });
   return y;
@@ -93,7 +100,15 @@ Var Tape::add_positions(Var x, Var table) {
 
 Rotary Tape::rotary_of(Var packed, const Heads& h, double base) const {
   const Shape shape = value(packed).v.shape();
-  return {shape[0], shape[1], shape[2], shape[3], h.queries + 1, h.head, first_of(dims(packed), states(packed), Axis::sequence), base, false};
+  return {shape[0],
+          shape[1],
+          shape[2],
+          shape[3],
+          h.queries + 1,
+          h.head,
+          first_of(dims(packed), states(packed), Axis::sequence),
+          base,
+          false};
 }
 
 // Turns queries and keys, which lie side by side at the front of each group; values stay.
@@ -140,7 +155,8 @@ Var Tape::attention(Var packed, const Heads& h) {
   for (int m = 0; m < context_.mesh().axes(); ++m) {
     if (on(states(packed), m).kind == Kind::debt) refuse("attention of a debt: settle it first");
     if (on(states(packed), m) == State{Kind::split, Axis::sequence})
-      refuse(fmt::format("attention with keys split on mesh axis {}: this version keeps the sequence whole there", context_.mesh().name(m)));
+      refuse(fmt::format("attention with keys split on mesh axis {}: this version keeps the sequence whole there",
+                         context_.mesh().name(m)));
   }
   const Attention spec = attention_of(packed, h);
   const Tensor in = read(packed);
@@ -148,20 +164,23 @@ Var Tape::attention(Var packed, const Heads& h) {
   out_dims[3].extent = h.queries * h.head;
   Tensor out = fresh(local_shape(out_dims, states(packed)), context_.dtype);
   Tensor log_sum = fresh({spec.rows, spec.groups, spec.queries, spec.q_tokens}, context_.dtype);
-  bill("attention", context_.ops.attention(context_.stream, out, log_sum, in, in, spec), states(packed), states(packed));
+  bill("attention", context_.ops.attention(context_.stream, out, log_sum, in, in, spec), states(packed),
+       states(packed));
   value(packed).kept = true;
   const Var y = put(out_dims, states(packed), out);
-  value(y).kept = true;   // backward reads the output
+  value(y).kept = true;  // backward reads the output
   record(y, [this, packed, y, in, out, log_sum, spec] {
     const Tensor d = std::exchange(value(y).g, {});
     Tensor dx = fresh(in.shape(), in.dtype(), End::high);
-    bill("attention backward", context_.ops.attention_backward(context_.stream, dx, dx, d, out, log_sum, in, in, spec), states(packed), states(packed));
+    bill("attention backward", context_.ops.attention_backward(context_.stream, dx, dx, d, out, log_sum, in, in, spec),
+         states(packed), states(packed));
     contribute(packed, std::move(dx));
   });
   return y;
 }
 
-// Where rows are split each rank owns its rows' loss; where only the vocabulary is, all hold the same and the first counts.
+// Where rows are split each rank owns its rows' loss; where only the vocabulary is, all hold the same and the first
+// counts.
 void Tape::cross_entropy(Var logits, double smoothing) {
   const Dims d = dims(logits);
   const States s = states(logits);
@@ -170,7 +189,8 @@ void Tape::cross_entropy(Var logits, double smoothing) {
   for (int m = 0; m < context_.mesh().axes(); ++m) {
     const State here = on(s, m);
     if (here.kind == Kind::debt) refuse("loss of a debt: settle it first");
-    if (here.kind == Kind::copy && context_.mesh().extent(m) > 1) refuse("loss of a copy: nobody would owe its gradient");
+    if (here.kind == Kind::copy && context_.mesh().extent(m) > 1)
+      refuse("loss of a copy: nobody would owe its gradient");
     if (here.kind == Kind::split && here.axis == Axis::vocab) over |= bit(m);
     if (here.kind != Kind::split || here.axis == Axis::vocab) counts = counts && context_.mesh().at(m) == 0;
   }
@@ -185,7 +205,7 @@ void Tape::cross_entropy(Var logits, double smoothing) {
   if (counts) context_.ops.cross_entropy_loss(context_.stream, micro_.loss, sums, max, labels, spec);
   if (!micro_.training) return;
   record({-1}, [this, logits, labels, scores, max, sums, spec] {
-    Tensor d_logits = scores;   // nobody else reads the logits any more
+    Tensor d_logits = scores;  // nobody else reads the logits any more
     context_.ops.cross_entropy_backward(context_.stream, d_logits, scores, max, sums, labels, spec);
     value(logits).g = d_logits.reshaped(value(logits).v.shape());
   });

@@ -36,11 +36,7 @@ void run_counting(const WorldOptions& options, const RankBody& body) {
   require(options.ranks >= 1, "a world of {} ranks was asked for: at least 1 is wanted", options.ranks);
   require(options.counting_rank >= 0 && options.counting_rank < options.ranks,
           "counting rank {} was asked for, but the ranks are 0 to {}", options.counting_rank, options.ranks - 1);
-  try {
-    body(std::make_unique<CountingGroup>(options.counting_rank, options.ranks, "world"));
-  } catch (const std::exception& error) {
-    fail("rank {} on {}: {}", options.counting_rank, host_name(), error.what());
-  }
+  body(std::make_unique<CountingGroup>(options.counting_rank, options.ranks, "world"));
 }
 
 }  // namespace quadrille

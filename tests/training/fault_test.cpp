@@ -2,6 +2,7 @@
 // The law tests have teeth: faults are planted one at a time, in messages and in ops, and each must be noticed.
 #include <gtest/gtest.h>
 
+#include "core/error.h"
 #include "kernels/backend.h"
 #include "tests/kernels/broken.h"
 #include "tests/training/faulty_communicator.h"
@@ -10,9 +11,12 @@
 namespace quadrille {
 namespace {
 
-constexpr const char* kDataTensor = R"({"mesh": [["data", 2], ["x", 2]], "axes": {"batch": "data", "heads": "x", "mlp": "x", "vocab": "x"}})";
-constexpr const char* kFourD = R"({"mesh": [["data", 2], ["y", 2], ["x", 2]], "axes": {"batch": "data", "embed": "y", "heads": "x", "mlp": "x", "vocab": "x"}})";
-constexpr const char* kSequence = R"({"mesh": [["x", 2]], "axes": {"heads": "x", "mlp": "x", "vocab": "x", "sequence": "x"}})";
+constexpr const char* kDataTensor =
+    R"({"mesh": [["data", 2], ["x", 2]], "axes": {"batch": "data", "heads": "x", "mlp": "x", "vocab": "x"}})";
+constexpr const char* kFourD =
+    R"({"mesh": [["data", 2], ["y", 2], ["x", 2]], "axes": {"batch": "data", "embed": "y", "heads": "x", "mlp": "x", "vocab": "x"}})";
+constexpr const char* kSequence =
+    R"({"mesh": [["x", 2]], "axes": {"heads": "x", "mlp": "x", "vocab": "x", "sequence": "x"}})";
 
 struct Planted {
   std::string name, table;
@@ -40,16 +44,20 @@ TEST_P(MessageFaults, AreNoticed) {
   const auto serial = toy::train(w, "{}", 1, 1);
   ASSERT_EQ(toy::difference(serial, toy::train(w, GetParam().table, GetParam().ranks, 1), toy::kF64), "");
   toy::Hooks hooks;
-  hooks.world = [&](std::unique_ptr<Communicator> right) { return std::make_unique<FaultyCommunicator>(std::move(right), GetParam().fault); };
+  hooks.world = [&](std::unique_ptr<Communicator> right) {
+    return std::make_unique<FaultyCommunicator>(std::move(right), GetParam().fault);
+  };
   std::string noticed;
   try {
-    noticed = toy::difference(serial, toy::train(w, GetParam().table, GetParam().ranks, 1, "reference", hooks), toy::kF64);
+    noticed =
+        toy::difference(serial, toy::train(w, GetParam().table, GetParam().ranks, 1, "reference", hooks), toy::kF64);
   } catch (const Error& e) {
-    noticed = e.what();   // replicas that no longer agree
+    noticed = e.what();  // replicas that no longer agree
   }
   EXPECT_NE(noticed, "");
 }
-INSTANTIATE_TEST_SUITE_P(Each, MessageFaults, ::testing::ValuesIn(kMessages), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Each, MessageFaults, ::testing::ValuesIn(kMessages),
+                         [](const auto& info) { return info.param.name; });
 
 struct PlantedOp {
   std::string name;
@@ -78,7 +86,7 @@ std::vector<PlantedOp> op_faults() {
   return faults;
 }
 
-const Ops* planted_ops = nullptr;   // a Backend names its ops by a plain function
+const Ops* planted_ops = nullptr;  // a Backend names its ops by a plain function
 
 class OpFaults : public ::testing::TestWithParam<PlantedOp> {};
 
@@ -98,7 +106,8 @@ TEST_P(OpFaults, AreNoticed) {
   }
   EXPECT_NE(noticed, "");
 }
-INSTANTIATE_TEST_SUITE_P(Each, OpFaults, ::testing::ValuesIn(op_faults()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Each, OpFaults, ::testing::ValuesIn(op_faults()),
+                         [](const auto& info) { return info.param.name; });
 
 // A parameter counted on every replica, or weights that drift apart between replicas.
 TEST(Replicas, ThatDriftApartAreNoticed) {

@@ -14,15 +14,16 @@
 namespace quadrille {
 
 struct MessageFault {
-  std::string kind;    // "all_reduce", "all_gather", "reduce_scatter"
-  std::string group;   // "x", "data", "data+x": name of the group
+  std::string kind;   // "all_reduce", "all_gather", "reduce_scatter"
+  std::string group;  // "x", "data", "data+x": name of the group
   enum class Effect : std::uint8_t { left_out, paid_twice, wrong_place } effect = Effect::left_out;
-  int smallest = 2, largest = 1 << 30;   // only messages of this many elements
+  int smallest = 2, largest = 1 << 30;  // only messages of this many elements
 };
 
 class FaultyCommunicator : public Communicator {
  public:
-  FaultyCommunicator(std::unique_ptr<Communicator> right, MessageFault fault) : right_(std::move(right)), fault_(std::move(fault)) {}
+  FaultyCommunicator(std::unique_ptr<Communicator> right, MessageFault fault)
+      : right_(std::move(right)), fault_(std::move(fault)) {}
   int rank() const override { return right_->rank(); }
   int size() const override { return right_->size(); }
   const std::string& name() const override { return right_->name(); }
@@ -41,7 +42,7 @@ class FaultyCommunicator : public Communicator {
     }
     right_->all_gather(full, mine, s).wait(s);
     const std::int64_t n = mine.count();
-    const Tensor first = s.device().empty({n}, full.dtype());   // the first two parts change places
+    const Tensor first = s.device().empty({n}, full.dtype());  // the first two parts change places
     s.copy(first, full.rows(0, n));
     s.copy(full.rows(0, n), full.rows(n, n));
     s.copy(full.rows(n, n), first);
@@ -49,7 +50,7 @@ class FaultyCommunicator : public Communicator {
   }
   Ticket reduce_scatter(const Tensor& mine, const Tensor& full, Reduce how, Stream& s) override {
     if (!hit("reduce_scatter", full.count())) return right_->reduce_scatter(mine, full, how, s);
-    s.copy(mine, full.rows(mine.count() * rank(), mine.count()));   // own part, not summed
+    s.copy(mine, full.rows(mine.count() * rank(), mine.count()));  // own part, not summed
     return Ticket();
   }
   Ticket all_to_all(const Tensor& out, const Tensor& in, Stream& s) override { return right_->all_to_all(out, in, s); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The run that all layouts are compared with must itself be right: gradients against finite differences of the loss, and
-// what a step means (accumulation, clipping, learning rate, repeatability).
+// The run that all layouts are compared with must itself be right: gradients against finite differences of the loss,
+// and what a step means (accumulation, clipping, learning rate, repeatability).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,9 @@ namespace {
 // Loss of the first batch after adding `change` to one element of a parameter, from perturbed weights.
 class Probe {
  public:
-  Probe(Workload w, const Mesh& mesh) : trainer_(std::move(w), mesh, backend_named("reference"), ledger_) { trainer_.perturb(0.2, 3); }
+  Probe(Workload w, const Mesh& mesh) : trainer_(std::move(w), mesh, backend_named("reference"), ledger_) {
+    trainer_.perturb(0.2, 3);
+  }
   double loss(const std::string& name, std::int64_t index, double change) {
     trainer_.shift(name, index, change);
     trainer_.step(data_, 0);
@@ -32,7 +34,8 @@ class Probe {
 
 void gradients_equal_finite_differences(const std::vector<std::pair<std::string, Json>>& model) {
   run_threads({}, [&](std::unique_ptr<Communicator> world) {
-    Workload w = toy::workload(model, {{"rate", parse_json(R"({"peak": 1e-300})", "t")}, {"clip_norm", 0}});   // weights stay where they are
+    Workload w = toy::workload(
+        model, {{"rate", parse_json(R"({"peak": 1e-300})", "t")}, {"clip_norm", 0}});  // weights stay where they are
     w.strategy = Json::object();
     const Mesh mesh(std::move(world), {});
     Probe probe(w, mesh);
@@ -42,11 +45,13 @@ void gradients_equal_finite_differences(const std::vector<std::pair<std::string,
       double largest = 0;
       for (double g : gradient) largest = std::max(largest, std::abs(g));
       ASSERT_GT(largest, 0) << name;
-      for (std::int64_t i : {std::int64_t{0}, static_cast<std::int64_t>(gradient.size()) / 2, static_cast<std::int64_t>(gradient.size()) - 1}) {
+      for (std::int64_t i : {std::int64_t{0}, static_cast<std::int64_t>(gradient.size()) / 2,
+                             static_cast<std::int64_t>(gradient.size()) - 1}) {
         constexpr double kStep = 1e-5;
         const double measured = (probe.loss(name, i, kStep) - probe.loss(name, i, -kStep)) / (2 * kStep);
         probe.loss(name, i, 0);
-        EXPECT_NEAR(gradient[static_cast<std::size_t>(i)], measured, 1e-7 * std::max(1.0, largest)) << name << "[" << i << "]";
+        EXPECT_NEAR(gradient[static_cast<std::size_t>(i)], measured, 1e-7 * std::max(1.0, largest))
+            << name << "[" << i << "]";
       }
     }
   });
@@ -55,7 +60,13 @@ void gradients_equal_finite_differences(const std::vector<std::pair<std::string,
 TEST(Serial, GradientsOfTheGpt2FormEqualFiniteDifferences) { gradients_equal_finite_differences({}); }
 
 TEST(Serial, GradientsOfTheLlamaFormEqualFiniteDifferences) {
-  gradients_equal_finite_differences({{"positions", "rotary"}, {"norm", "rms"}, {"activation", "gated_silu"}, {"bias", false}, {"kv_heads", 2}, {"tied_head", false}, {"mlp", 24}});
+  gradients_equal_finite_differences({{"positions", "rotary"},
+                                      {"norm", "rms"},
+                                      {"activation", "gated_silu"},
+                                      {"bias", false},
+                                      {"kv_heads", 2},
+                                      {"tied_head", false},
+                                      {"mlp", 24}});
 }
 
 TEST(Serial, AccumulationEqualsOneLargeBatch) {
@@ -67,7 +78,9 @@ TEST(Serial, AccumulationEqualsOneLargeBatch) {
 TEST(Serial, ClippingBoundsTheUpdate) {
   // Plain SGD moves by rate * clipped gradient: with a tiny clip the norm of the move is rate * clip.
   const auto config = [](double rate, double clip) {
-    return toy::workload({}, {{"clip_norm", clip}, {"optimizer", parse_json(R"({"kind": "sgd"})", "t")}, {"rate", Json(Json::Object{{"peak", Json(rate)}})}});
+    return toy::workload({}, {{"clip_norm", clip},
+                              {"optimizer", parse_json(R"({"kind": "sgd"})", "t")},
+                              {"rate", Json(Json::Object{{"peak", Json(rate)}})}});
   };
   const auto still = toy::train(config(1e-300, 0), "{}", 1, 1);
   const auto moved = toy::train(config(0.5, 1e-3), "{}", 1, 1);
@@ -80,7 +93,8 @@ TEST(Serial, ClippingBoundsTheUpdate) {
 
 TEST(Serial, TheSameRunTwiceIsTheSameInEveryBit) {
   const auto w = toy::workload({}, {{"dtype", "f32"}});
-  const std::string table = R"({"mesh": [["data", 2], ["x", 2]], "axes": {"batch": "data", "heads": "x", "mlp": "x", "vocab": "x"}})";
+  const std::string table =
+      R"({"mesh": [["data", 2], ["x", 2]], "axes": {"batch": "data", "heads": "x", "mlp": "x", "vocab": "x"}})";
   const auto first = toy::train(w, table, 4, 5), second = toy::train(w, table, 4, 5);
   EXPECT_EQ(first.losses, second.losses);
   EXPECT_EQ(first.hash, second.hash);

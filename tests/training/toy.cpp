@@ -14,7 +14,11 @@ namespace quadrille::toy {
 
 namespace {
 constexpr Key kWords = 0x51f1, kMasks = 0x7a21;
-bool kept(std::int64_t index, std::int64_t t) { return static_cast<std::int64_t>(bits_at(key_of(kMasks, static_cast<std::uint64_t>(index)), static_cast<std::uint64_t>(t)) % 8) <= index % 8; }
+bool kept(std::int64_t index, std::int64_t t) {
+  return static_cast<std::int64_t>(
+             bits_at(key_of(kMasks, static_cast<std::uint64_t>(index)), static_cast<std::uint64_t>(t)) % 8) <=
+         index % 8;
+}
 }  // namespace
 
 std::int64_t AddressedText::labels() const {
@@ -24,9 +28,12 @@ std::int64_t AddressedText::labels() const {
   return n;
 }
 
-void AddressedText::read(std::int64_t, std::int64_t index, std::span<std::int32_t> ids, std::span<std::int32_t> labels) const {
+void AddressedText::read(std::int64_t, std::int64_t index, std::span<std::int32_t> ids,
+                         std::span<std::int32_t> labels) const {
   const auto word = [&](std::int64_t t) {
-    return static_cast<std::int32_t>(bits_at(key_of(kWords, static_cast<std::uint64_t>(index)), static_cast<std::uint64_t>(t)) % static_cast<std::uint64_t>(vocabulary_));
+    return static_cast<std::int32_t>(
+        bits_at(key_of(kWords, static_cast<std::uint64_t>(index)), static_cast<std::uint64_t>(t)) %
+        static_cast<std::uint64_t>(vocabulary_));
   };
   for (std::int64_t t = 0; t < tokens_; ++t) {
     ids[static_cast<std::size_t>(t)] = word(t);
@@ -34,12 +41,16 @@ void AddressedText::read(std::int64_t, std::int64_t index, std::span<std::int32_
   }
 }
 
-Workload workload(const std::vector<std::pair<std::string, Json>>& model, const std::vector<std::pair<std::string, Json>>& training) {
+Workload workload(const std::vector<std::pair<std::string, Json>>& model,
+                  const std::vector<std::pair<std::string, Json>>& training) {
   Workload w;
-  w.model = parse_json(R"({"kind": "gpt", "layers": 2, "embed": 8, "heads": 4, "mlp": 32, "tokens": 8, "vocabulary": 13, "dropout": 0.1})", "toy model");
+  w.model = parse_json(
+      R"({"kind": "gpt", "layers": 2, "embed": 8, "heads": 4, "mlp": 32, "tokens": 8, "vocabulary": 13, "dropout": 0.1})",
+      "toy model");
   for (const auto& [key, value] : model) w.model.set(key, value);
   Json t = parse_json(R"({"batch_size": 8, "steps": 20, "clip_norm": 0.5, "label_smoothing": 0.1, "dtype": "f64",
-                          "optimizer": {"kind": "sgd", "momentum": 0.9}, "rate": {"peak": 0.1}})", "toy training");
+                          "optimizer": {"kind": "sgd", "momentum": 0.9}, "rate": {"peak": 0.1}})",
+                      "toy training");
   for (const auto& [key, value] : training) t.set(key, value);
   Json resolved;
   w.training = read_training(t, resolved);
@@ -48,7 +59,8 @@ Workload workload(const std::vector<std::pair<std::string, Json>>& model, const 
   return w;
 }
 
-Outcome train(Workload w, const std::string& strategy, int ranks, int steps, const std::string& backend_name, const Hooks& hooks) {
+Outcome train(Workload w, const std::string& strategy, int ranks, int steps, const std::string& backend_name,
+              const Hooks& hooks) {
   Backend backend = backend_named(backend_name);
   if (hooks.ops) backend.ops = hooks.ops;
   w.strategy = parse_json(strategy, "strategy");
@@ -77,7 +89,8 @@ Outcome train(Workload w, const std::string& strategy, int ranks, int steps, con
     const auto messages = ledger.messages();
     const EvaluationReport evaluation = trainer.evaluate(held_out);
     std::map<std::string, std::vector<double>> gradients, values;
-    for (const auto& name : trainer.parameter_names()) gradients[name] = trainer.whole_gradient(name), values[name] = trainer.whole_value(name);
+    for (const auto& name : trainer.parameter_names())
+      gradients[name] = trainer.whole_gradient(name), values[name] = trainer.whole_value(name);
     std::lock_guard lock(mutex);
     outcome.work += work;
     if (rank != 0) return;
@@ -109,12 +122,16 @@ std::string difference(const Outcome& serial, const Outcome& layout, const Bound
     if (!(found <= bound)) text += fmt::format("  {} differs by {:.2e}, bound {:.0e}\n", what, found, bound);
   };
   for (std::size_t k = 0; k < serial.losses.size(); ++k) {
-    check(fmt::format("loss of step {}", k + 1), std::abs(serial.losses[k] - layout.losses.at(k)) / std::abs(serial.losses[k]), bounds.loss);
-    check(fmt::format("norm of step {}", k + 1), std::abs(serial.norms[k] - layout.norms.at(k)) / serial.norms[k], bounds.norm);
+    check(fmt::format("loss of step {}", k + 1),
+          std::abs(serial.losses[k] - layout.losses.at(k)) / std::abs(serial.losses[k]), bounds.loss);
+    check(fmt::format("norm of step {}", k + 1), std::abs(serial.norms[k] - layout.norms.at(k)) / serial.norms[k],
+          bounds.norm);
   }
   check("evaluation", std::abs(serial.evaluation - layout.evaluation) / serial.evaluation, bounds.loss);
-  for (const auto& [name, g] : serial.gradients) check("gradient of " + name, distance(g, layout.gradients.at(name)), bounds.tensor);
-  for (const auto& [name, v] : serial.values) check("value of " + name, distance(v, layout.values.at(name)), bounds.tensor);
+  for (const auto& [name, g] : serial.gradients)
+    check("gradient of " + name, distance(g, layout.gradients.at(name)), bounds.tensor);
+  for (const auto& [name, v] : serial.values)
+    check("value of " + name, distance(v, layout.values.at(name)), bounds.tensor);
   return text;
 }
 
