@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The local maths: what one rank computes on its own numbers, each op returning its bill. Implemented by `reference`
-// (naive loops, double accumulation, the judge), `cpu` (fast) and `counting` (computes nothing, bills alike). One table of
-// cases in tests/kernels judges them all. Ops know no ranks and no parallelism.
+// (naive loops, double accumulation, the judge), `cpu` (fast) and `counting` (computes nothing, bills alike). One table
+// of cases in tests/kernels judges them all. Ops know no ranks and no parallelism.
 //
-// Dims: B batch rows, T tokens, E features, G key/value groups, R queries per group, D head width, V vocabulary rows held.
-// All tensors row-major and of one floating type (f32 or f64) unless said; i32 for ids and labels; f64 for sums that cross
-// ranks. Where a name ends in R and more letters, any leading dims count as rows R. All tensors of a call live on the
-// stream's device; kernels/checks.h says exactly what each op demands. `out` comes first after the stream. Unless said otherwise `out` may not overlap an input.
+// Dims: B batch rows, T tokens, E features, G key/value groups, R queries per group, D head width, V vocabulary rows
+// held. All tensors row-major and of one floating type (f32 or f64) unless said; i32 for ids and labels; f64 for sums
+// that cross ranks. Where a name ends in R and more letters, any leading dims count as rows R. No rows at all is fine
+// everywhere. All tensors of a call live on the stream's device. `out` comes first after the stream; unless said
+// otherwise it may not overlap an input. kernels/checks.h holds what each op demands, kernels/bills.h what it costs.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ namespace quadrille {
 enum class Transpose : std::uint8_t { no, yes };
 enum class Write : std::uint8_t { replace, accumulate };
 
-struct Matmul {                         // out[m,n] = a'[m,k] b'[k,n] (+ bias[n]), a' = a or its transpose
+struct Matmul {  // out[m,n] = a'[m,k] b'[k,n] (+ bias[n]), a' = a or its transpose
   Transpose a = Transpose::no, b = Transpose::no;
   Write write = Write::replace;
 };
@@ -33,7 +34,7 @@ enum class NormKind : std::uint8_t { layer, rms };
 struct Norm {
   NormKind kind = NormKind::layer;
   double epsilon = 1e-5;
-  std::int64_t width = 0;               // features of the whole row, over all ranks
+  std::int64_t width = 0;  // features of the whole row, over all ranks
 };
 
 // An element's address for dropout: index = ((row0 + b) * T_global + t0 + t) * E_global + e0 + e under `key`.
@@ -41,20 +42,21 @@ struct Norm {
 struct Dropout {
   double probability = 0;
   Key key = 0;
-  std::int64_t first_row = 0, first_token = 0, first_feature = 0;   // of this rank's part
-  std::int64_t tokens = 0, features = 0;                            // of the whole
+  std::int64_t first_row = 0, first_token = 0, first_feature = 0;  // of this rank's part
+  std::int64_t tokens = 0, features = 0;                           // of the whole
 };
 
-// Where an attention op finds its operands. q element (b,t,g,r,d) is q[((b*q_tokens + t)*groups + g)*q_width + r*head + d];
-// k element (b,t,g,d) is kv[((b*kv_tokens + t)*groups + g)*kv_width + kv_offset + d]; v lies `head` further on.
+// Where an attention op finds its operands. q element (b,t,g,r,d) is q[((b*q_tokens + t)*groups + g)*q_width + r*head +
+// d]; k element (b,t,g,d) is kv[((b*kv_tokens + t)*groups + g)*kv_width + kv_offset + d]; v lies `head` further on.
 // Packed self-attention: one tensor for both, q_width = kv_width = (queries + 2)*head, kv_offset = queries*head.
 struct Attention {
   std::int64_t rows = 0, q_tokens = 0, kv_tokens = 0, groups = 0, queries = 1, head = 0;
   std::int64_t q_width = 0, kv_width = 0, kv_offset = 0;
-  std::int64_t q_first = 0, kv_first = 0;   // position of the first token: causal means kv position <= q position
+  std::int64_t q_first = 0, kv_first = 0;  // position of the first token: causal means kv position <= q position
   bool causal = true;
-  double scale = 1;                         // of the scores, usually 1/sqrt(head)
-  // Dropout of probabilities: index = (((row0+b)*heads_global + head0 + g*queries+r)*q_global + q_pos)*kv_global + kv_pos.
+  double scale = 1;  // of the scores, usually 1/sqrt(head)
+  // Dropout of probabilities: index = (((row0+b)*heads_global + head0 + g*queries+r)*q_global + q_pos)*kv_global +
+  // kv_pos.
   double dropout = 0;
   Key key = 0;
   std::int64_t first_row = 0, first_head = 0, heads_global = 0, q_global = 0, kv_global = 0;
@@ -66,12 +68,12 @@ struct Rotary {
   std::int64_t rows = 0, tokens = 0, groups = 0, width = 0 /* of a group */, heads = 0 /* turned per group */, head = 0;
   std::int64_t first_token = 0;
   double base = 10000;
-  bool inverse = false;                     // turn back: the backward pass
+  bool inverse = false;  // turn back: the backward pass
 };
 
 struct CrossEntropy {
-  std::int64_t first_word = 0;              // of this rank's part of the vocabulary
-  std::int64_t words = 0;                   // of the whole vocabulary; smoothing spreads over these
+  std::int64_t first_word = 0;  // of this rank's part of the vocabulary
+  std::int64_t words = 0;       // of the whole vocabulary; smoothing spreads over these
   double smoothing = 0;
 };
 
@@ -83,9 +85,12 @@ struct BlockMove {
   Write write = Write::replace;
 };
 
+// With g = kFactor·gradient, t = kStep (Loshchilov and Hutter 2019): m = β1 m + (1-β1) g, v = β2 v + (1-β2) g²,
+// value -= rate·((m / (1-β1ᵗ)) / (sqrt(v / (1-β2ᵗ)) + ε) + weight_decay·value), the value before the step.
 struct AdamW {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
 };
+// With g = kFactor·gradient + weight_decay·value: v = momentum·v + g, value -= rate·v; nesterov: rate·(g + momentum·v).
 struct SgdMomentum {
   double momentum = 0, weight_decay = 0;
   bool nesterov = false;
@@ -93,15 +98,15 @@ struct SgdMomentum {
 
 // Step scalars: one f64 tensor per step on the device, written by `step_scalars`, read by optimizers and reports.
 enum StepScalar : int {
-  kLossSum,        // Σ loss over the global batch, nats
-  kCount,          // Σ labels that count
-  kNormSquared,    // Σ g² of the *sum* of losses, over all parameters once
-  kGradientNorm,   // of the mean loss: sqrt(kNormSquared)/kCount, before clipping
-  kFactor,         // what a gradient is multiplied by: min(1, clip/norm)/count; 0 when not finite
-  kRate,           // learning rate of this step
-  kFinite,         // 1 or 0: loss and norm are finite
-  kStep,           // 1-based, for bias correction
-  kStepScalars     // how many
+  kLossSum,       // Σ loss over the global batch, nats
+  kCount,         // Σ labels that count
+  kNormSquared,   // Σ g² of the *sum* of losses, over all parameters once
+  kGradientNorm,  // of the mean loss: sqrt(kNormSquared)/kCount, before clipping
+  kFactor,        // what a gradient is multiplied by: min(1, clip/kGradientNorm)/count; 0 when not finite
+  kRate,          // learning rate of this step
+  kFinite,        // 1 or 0: loss and norm are finite and something counts
+  kStep,          // 1-based, for bias correction
+  kStepScalars    // how many
 };
 
 class Ops {
@@ -109,65 +114,79 @@ class Ops {
   virtual ~Ops() = default;
   virtual std::string_view name() const = 0;
 
-  // Products. a: [m,k] or, transposed, [k,m]; b: [k,n] or [n,k]; bias: [n] or empty. Any leading dims count as rows: the
-  // last dim is the column dim after the caller's reshape to rank 2.
-  virtual Cost matmul(Stream&, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias, const Matmul&) const = 0;
+  // Products. a: [m,k] or, transposed, [k,m]; b: [k,n] or [n,k]; bias: [n] or empty. Any leading dims count as rows:
+  // the last dim is the column dim after the caller's reshape to rank 2.
+  virtual Cost matmul(Stream&, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
+                      const Matmul&) const = 0;
 
   // Element-wise; shapes equal, out may be any input.
   virtual Cost add(Stream&, const Tensor& out, const Tensor& a, const Tensor& b) const = 0;
   virtual Cost add_bias(Stream&, const Tensor& out_RE, const Tensor& x_RE, const Tensor& bias_E) const = 0;
-  virtual Cost sum_rows(Stream&, const Tensor& out_E, const Tensor& x_RE, Write) const = 0;   // bias gradient
-  virtual Cost gelu(Stream&, const Tensor& out, const Tensor& x) const = 0;                    // x Φ(x), erf form
+  virtual Cost sum_rows(Stream&, const Tensor& out_E, const Tensor& x_RE, Write) const = 0;  // bias gradient
+  virtual Cost gelu(Stream&, const Tensor& out, const Tensor& x) const = 0;                  // x Φ(x), erf form
   virtual Cost gelu_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x) const = 0;   // dx may be dy
   virtual Cost gated_silu(Stream&, const Tensor& out, const Tensor& gate, const Tensor& up) const = 0;  // silu(gate)·up
-  virtual Cost gated_silu_backward(Stream&, const Tensor& dgate, const Tensor& dup, const Tensor& dy, const Tensor& gate,
-                                   const Tensor& up) const = 0;
-  virtual Cost dropout(Stream&, const Tensor& out_BTE, const Tensor& x_BTE, const Dropout&) const = 0;  // its own backward
+  virtual Cost gated_silu_backward(Stream&, const Tensor& dgate, const Tensor& dup, const Tensor& dy,
+                                   const Tensor& gate, const Tensor& up) const = 0;
+  virtual Cost dropout(Stream&, const Tensor& out_BTE, const Tensor& x_BTE,
+                       const Dropout&) const = 0;  // its own backward
 
   // Norms in two halves, so that rows may be split over ranks: the sums cross ranks in between. sums: f64 [rows, 2].
-  virtual Cost norm_sums(Stream&, const Tensor& sums_R2, const Tensor& x_RE) const = 0;                 // Σx, Σx²
+  virtual Cost norm_sums(Stream&, const Tensor& sums_R2, const Tensor& x_RE) const = 0;  // Σx, Σx²
   virtual Cost norm(Stream&, const Tensor& out_RE, const Tensor& x_RE, const Tensor& sums_R2, const Tensor& gain_E,
                     const Tensor& bias_E /* empty for rms */, const Norm&) const = 0;
   virtual Cost norm_backward_sums(Stream&, const Tensor& sums_R2, const Tensor& dy_RE, const Tensor& x_RE,
-                                  const Tensor& forward_sums_R2, const Tensor& gain_E, const Norm&) const = 0;   // Σg, Σg·x̂ with g = dy·gain
-  virtual Cost norm_backward(Stream&, const Tensor& dx_RE, const Tensor& dy_RE, const Tensor& x_RE, const Tensor& forward_sums_R2,
-                             const Tensor& backward_sums_R2, const Tensor& gain_E, const Norm&, Write) const = 0;
+                                  const Tensor& forward_sums_R2, const Tensor& gain_E,
+                                  const Norm&) const = 0;  // Σg, Σg·x̂ with g = dy·gain
+  virtual Cost norm_backward(Stream&, const Tensor& dx_RE, const Tensor& dy_RE, const Tensor& x_RE,
+                             const Tensor& forward_sums_R2, const Tensor& backward_sums_R2, const Tensor& gain_E,
+                             const Norm&, Write) const = 0;
   // dgain += Σ dy·x̂, dbias += Σ dy; either may be empty.
-  virtual Cost norm_backward_parameters(Stream&, const Tensor& dgain_E, const Tensor& dbias_E, const Tensor& dy_RE, const Tensor& x_RE,
-                                        const Tensor& forward_sums_R2, const Norm&) const = 0;
+  virtual Cost norm_backward_parameters(Stream&, const Tensor& dgain_E, const Tensor& dbias_E, const Tensor& dy_RE,
+                                        const Tensor& x_RE, const Tensor& forward_sums_R2, const Norm&) const = 0;
 
   // table: [V, E], the rows [first_row, first_row + V) of the whole; ids outside give zeros. ids: i32 [rows].
-  virtual Cost embedding(Stream&, const Tensor& out_RE, const Tensor& table_VE, const Tensor& ids_R, std::int64_t first_row) const = 0;
+  virtual Cost embedding(Stream&, const Tensor& out_RE, const Tensor& table_VE, const Tensor& ids_R,
+                         std::int64_t first_row) const = 0;
   virtual Cost embedding_backward(Stream&, const Tensor& dtable_VE, const Tensor& dout_RE, const Tensor& ids_R,
-                                  std::int64_t first_row) const = 0;   // accumulates, in a fixed order
+                                  std::int64_t first_row) const = 0;  // accumulates, in a fixed order
 
-  // out: [rows, q_tokens, groups, queries*head]; log_sum: [rows, groups, queries, q_tokens], log Σ exp of the scaled scores.
-  virtual Cost attention(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Attention&) const = 0;
-  // dq and dkv have the layouts of q and kv (one tensor when packed) and are written whole, never added to.
+  // out: [rows, q_tokens, groups, queries*head]; log_sum: [rows, groups, queries, q_tokens], log Σ exp of the scaled
+  // scores, without dropout. A query that sees no key gives zeros and -infinity.
+  virtual Cost attention(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
+                         const Attention&) const = 0;
+  // dq and dkv have the layouts of q and kv (one tensor when packed) and are written whole, never added to: what no
+  // query, key or value lies in gets zeros. q and kv may be two tensors that are each packed (gathered keys).
   virtual Cost attention_backward(Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
                                   const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Attention&) const = 0;
-  virtual Cost rotary(Stream&, const Tensor& out, const Tensor& x, const Rotary&) const = 0;   // out may be x; all else of a group is copied
+  virtual Cost rotary(Stream&, const Tensor& out, const Tensor& x,
+                      const Rotary&) const = 0;  // out may be x; all else of a group is copied
 
   // Cross-entropy over a vocabulary that may be split. Labels i32 [rows], below 0: not counted. max: f64 [rows].
-  // sums: f64 [rows, 3] = Σ exp(logit - max), logit of the label (0 if held elsewhere), Σ logits.
+  // sums: f64 [rows, 3] = Σ exp(logit - max), logit of the label (0 if held elsewhere), Σ logits; of all rows. Labels
+  // are below `words`. No words held: max is -infinity. A logit that is not a number may be passed over by max, but
+  // makes the sums not finite.
   virtual Cost cross_entropy_max(Stream&, const Tensor& max_R, const Tensor& logits_RV) const = 0;
-  virtual Cost cross_entropy_sums(Stream&, const Tensor& sums_R3, const Tensor& logits_RV, const Tensor& max_R, const Tensor& labels_R,
-                                  const CrossEntropy&) const = 0;
-  virtual Cost cross_entropy_loss(Stream&, const Tensor& loss_2 /* f64: += Σ loss, += count */, const Tensor& sums_R3, const Tensor& max_R,
+  virtual Cost cross_entropy_sums(Stream&, const Tensor& sums_R3, const Tensor& logits_RV, const Tensor& max_R,
                                   const Tensor& labels_R, const CrossEntropy&) const = 0;
-  virtual Cost cross_entropy_backward(Stream&, const Tensor& dlogits_RV /* may be logits */, const Tensor& logits_RV, const Tensor& max_R,
-                                      const Tensor& sums_R3, const Tensor& labels_R, const CrossEntropy&) const = 0;
+  virtual Cost cross_entropy_loss(Stream&, const Tensor& loss_2 /* f64: += Σ loss, += count */, const Tensor& sums_R3,
+                                  const Tensor& max_R, const Tensor& labels_R, const CrossEntropy&) const = 0;
+  virtual Cost cross_entropy_backward(Stream&, const Tensor& dlogits_RV /* may be logits */, const Tensor& logits_RV,
+                                      const Tensor& max_R, const Tensor& sums_R3, const Tensor& labels_R,
+                                      const CrossEntropy&) const = 0;
 
-  virtual Cost move_block(Stream&, const Tensor& out, const Tensor& in, const BlockMove&) const = 0;   // any type
+  virtual Cost move_block(Stream&, const Tensor& out, const Tensor& in, const BlockMove&) const = 0;  // any type
 
-  // Training. gradients are of the sum of losses; scalars: f64 [kStepScalars]. A step that is not finite changes nothing.
+  // Training. gradients are of the sum of losses; scalars: f64 [kStepScalars]. A step that is not finite changes
+  // nothing.
   virtual Cost sum_of_squares(Stream&, const Tensor& sum_1 /* f64: += Σ x² */, const Tensor& x) const = 0;
-  virtual Cost step_scalars(Stream&, const Tensor& scalars, const Tensor& totals_3 /* f64: loss, count, norm² */, double rate,
-                            double clip_norm /* 0: none */, std::int64_t step) const = 0;
-  virtual Cost adamw(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& first_moment, const Tensor& second_moment,
-                     const Tensor& scalars, const AdamW&) const = 0;
-  virtual Cost sgd_momentum(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& velocity /* empty: plain */,
-                            const Tensor& scalars, const SgdMomentum&) const = 0;
+  virtual Cost step_scalars(Stream&, const Tensor& scalars, const Tensor& totals_3 /* f64: loss, count, norm² */,
+                            double rate, double clip_norm /* 0: none */, std::int64_t step) const = 0;
+  virtual Cost adamw(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
+                     const Tensor& second_moment, const Tensor& scalars, const AdamW&) const = 0;
+  virtual Cost sgd_momentum(Stream&, const Tensor& values, const Tensor& gradients,
+                            const Tensor& velocity /* empty: plain */, const Tensor& scalars,
+                            const SgdMomentum&) const = 0;
 };
 
 }  // namespace quadrille

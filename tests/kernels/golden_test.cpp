@@ -23,6 +23,14 @@ TEST(Golden, Matmul) {
   expect_numbers(b->read(out), {159, 263, 440, 553}, 0);
 }
 
+TEST(Golden, MoveBlockTakesTheRunsAsked) {
+  ReferenceBench b;
+  const Tensor in = b->put({12}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}), out = b->put({2, 4}, Numbers(8, -1));
+  b->ops().move_block(b->stream(), out, in,
+                      {.outer = 2, .rows = 2, .inner = 1, .out_rows = 4, .out_first = 1, .in_rows = 6, .in_first = 3});
+  expect_numbers(b->read(out), {-1, 3, 4, -1, -1, 9, 10, -1}, 0);
+}
+
 TEST(Golden, GeluIsXTimesTheNormalDistribution) {
   ReferenceBench b;
   const Tensor out = b->unset({5});
@@ -102,6 +110,15 @@ TEST(Golden, RotaryAtPositionZeroIsTheIdentityAndTurnsAreExact) {
   expect_numbers(b->read(turned), {std::cos(2.0), std::sin(2.0), std::cos(3.0), std::sin(3.0)}, 1e-15);
 }
 
+TEST(Golden, RotaryPairsTurnAtFallingRates) {  // a head of 4: rates 1 and base^(-2/4)
+  ReferenceBench b;
+  const Tensor x = b->put({1, 4}, {1, 1, 0, 0}), out = b->unset({1, 4});
+  b->ops().rotary(
+      b->stream(), out, x,
+      {.rows = 1, .tokens = 1, .groups = 1, .width = 4, .heads = 1, .head = 4, .first_token = 7, .base = 100});
+  expect_numbers(b->read(out), {std::cos(7.0), std::cos(0.7), std::sin(7.0), std::sin(0.7)}, 1e-14);
+}
+
 TEST(Golden, RotaryOfQueriesAndKeysKnowsOnlyDistances) {
   ReferenceBench b;
   const Numbers q = b->normals(8), k = b->normals(8);
@@ -117,6 +134,82 @@ TEST(Golden, RotaryOfQueriesAndKeysKnowsOnlyDistances) {
   };
   EXPECT_NEAR(score(7, 3), score(104, 100), 1e-12);
   EXPECT_GT(std::abs(score(7, 3) - score(7, 4)), 1e-3);
+}
+
+TEST(Golden, AttentionOfLaterQueriesCountsPositions) {  // queries at 4 and 5, keys at 3, 4, 5, all alike
+  ReferenceBench b;
+  const Attention how{.rows = 1,
+                      .q_tokens = 2,
+                      .kv_tokens = 3,
+                      .groups = 1,
+                      .queries = 1,
+                      .head = 1,
+                      .q_width = 1,
+                      .kv_width = 2,
+                      .q_first = 4,
+                      .kv_first = 3};
+  const Tensor q = b->normal({2}), kv = b->put({3, 2}, {0, 3, 0, 6, 0, 9}), out = b->unset({2}),
+               log_sum = b->unset({2});
+  b->ops().attention(b->stream(), out, log_sum, q, kv, how);
+  expect_numbers(b->read(out), {4.5, 6}, 1e-14);
+}
+
+// The addresses of dropped elements as ops.h words them, so that a layout cannot change which ones are dropped.
+TEST(Golden, DropoutAddresses) {
+  ReferenceBench b;
+  const Dropout how{.probability = 0.5,
+                    .key = 17,
+                    .first_row = 2,
+                    .first_token = 3,
+                    .first_feature = 4,
+                    .tokens = 10,
+                    .features = 20};
+  const Tensor x = b->put({3, 4, 5}, Numbers(60, 1)), out = b->unset({3, 4, 5});
+  b->ops().dropout(b->stream(), out, x, how);
+  Numbers wanted;
+  for (std::uint64_t row = 2; row < 5; ++row)
+    for (std::uint64_t token = 3; token < 7; ++token)
+      for (std::uint64_t feature = 4; feature < 9; ++feature)
+        wanted.push_back(uniform_at(17, (row * 10 + token) * 20 + feature) >= 0.5 ? 2 : 0);
+  expect_numbers(b->read(out), wanted, 0);
+}
+
+// Keys all alike and values that are unit vectors: entry j of an output is the multiplier of key j, divided by the
+// keys.
+TEST(Golden, AttentionDropoutAddresses) {
+  ReferenceBench b;
+  constexpr std::int64_t kKeys = 8;
+  const Attention how{.rows = 2,
+                      .q_tokens = 3,
+                      .kv_tokens = kKeys,
+                      .groups = 2,
+                      .queries = 2,
+                      .head = kKeys,
+                      .q_width = 2 * kKeys,
+                      .kv_width = 2 * kKeys,
+                      .q_first = 5,
+                      .kv_first = 6,
+                      .causal = false,
+                      .dropout = 0.5,
+                      .key = 23,
+                      .first_row = 4,
+                      .first_head = 3,
+                      .heads_global = 9,
+                      .q_global = 11,
+                      .kv_global = 15};
+  Numbers kv;
+  for (std::int64_t row = 0; row < 2 * kKeys * 2; ++row)  // [row, key, group]
+    for (std::int64_t d = 0; d < 2 * kKeys; ++d) kv.push_back(d == kKeys + row / 2 % kKeys ? 1 : 0);
+  const Tensor q = b->normal({2, 3, 2, 2 * kKeys}), out = b->unset({2, 3, 2, 2 * kKeys}),
+               log_sum = b->unset({2, 2, 2, 3});
+  b->ops().attention(b->stream(), out, log_sum, q, b->put({2, kKeys, 2, 2 * kKeys}, kv), how);
+  Numbers wanted;
+  for (std::uint64_t row = 4; row < 6; ++row)
+    for (std::uint64_t position = 5; position < 8; ++position)
+      for (std::uint64_t head = 3; head < 7; ++head)
+        for (std::uint64_t key = 6; key < 6 + kKeys; ++key)
+          wanted.push_back(uniform_at(23, ((row * 9 + head) * 11 + position) * 15 + key) >= 0.5 ? 2.0 / kKeys : 0);
+  expect_numbers(b->read(out), wanted, 1e-15);
 }
 
 TEST(Golden, DropoutKeepsTheMeanAndTheShare) {
@@ -140,6 +233,12 @@ TEST(Golden, StepScalars) {
   b->ops().step_scalars(b->stream(), out, b->put_wide({3}, {12, 4, INFINITY}), 0.5, 1, 3);
   EXPECT_EQ(b->read(out)[kFactor], 0);
   EXPECT_EQ(b->read(out)[kFinite], 0);
+  for (const Numbers& bad : {Numbers{NAN, 4, 64}, Numbers{12, 4, NAN}, Numbers{INFINITY, 4, 64}, Numbers{0, 0, 0}}) {
+    b->ops().step_scalars(b->stream(), out, b->put_wide({3}, bad), 0.5, 1, 3);
+    EXPECT_EQ(b->read(out)[kFactor], 0);
+    EXPECT_EQ(b->read(out)[kFinite], 0);
+    EXPECT_EQ(b->read(out)[kRate], 0.5);
+  }
 }
 
 // Loshchilov and Hutter 2019, algorithm 2, written once more with other words.
