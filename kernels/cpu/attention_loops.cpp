@@ -52,15 +52,20 @@ HWY_INLINE void multiply(float* c, std::int64_t c_stride, Left a, const float* b
   V c00 = hn::Zero(d), c01 = c00, c10 = c00, c11 = c00, c20 = c00, c21 = c00, c30 = c00, c31 = c00, c40 = c00, c41 = c00, c50 = c00, c51 = c00;
   const float *lower = a.data, *upper = a.data + 3 * row;
   for (std::int64_t k = 0; k < depth; ++k, lower += a.column, upper += a.column, b += stride) {
+    // One broadcast at a time: with 16 registers a second one would push an accumulator into memory.
     const V b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, b + n);
-    const V a0 = hn::Set(d, lower[0]), a1 = hn::Set(d, lower[row]), a2 = hn::Set(d, lower[2 * row]);
-    c00 = hn::MulAdd(a0, b0, c00), c01 = hn::MulAdd(a0, b1, c01);
-    c10 = hn::MulAdd(a1, b0, c10), c11 = hn::MulAdd(a1, b1, c11);
-    c20 = hn::MulAdd(a2, b0, c20), c21 = hn::MulAdd(a2, b1, c21);
-    const V a3 = hn::Set(d, upper[0]), a4 = hn::Set(d, upper[row]), a5 = hn::Set(d, upper[2 * row]);
-    c30 = hn::MulAdd(a3, b0, c30), c31 = hn::MulAdd(a3, b1, c31);
-    c40 = hn::MulAdd(a4, b0, c40), c41 = hn::MulAdd(a4, b1, c41);
-    c50 = hn::MulAdd(a5, b0, c50), c51 = hn::MulAdd(a5, b1, c51);
+    V left = hn::Set(d, lower[0]);
+    c00 = hn::MulAdd(left, b0, c00), c01 = hn::MulAdd(left, b1, c01);
+    left = hn::Set(d, lower[row]);
+    c10 = hn::MulAdd(left, b0, c10), c11 = hn::MulAdd(left, b1, c11);
+    left = hn::Set(d, lower[2 * row]);
+    c20 = hn::MulAdd(left, b0, c20), c21 = hn::MulAdd(left, b1, c21);
+    left = hn::Set(d, upper[0]);
+    c30 = hn::MulAdd(left, b0, c30), c31 = hn::MulAdd(left, b1, c31);
+    left = hn::Set(d, upper[row]);
+    c40 = hn::MulAdd(left, b0, c40), c41 = hn::MulAdd(left, b1, c41);
+    left = hn::Set(d, upper[2 * row]);
+    c50 = hn::MulAdd(left, b0, c50), c51 = hn::MulAdd(left, b1, c51);
   }
   const auto store = [&](std::int64_t i, V low, V high) HWY_ATTR {
     float* to = c + i * c_stride;
