@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// One step, one evaluation, on one rank. The trainer owns the model, its buckets, optimizer state and arenas; the same
+// class on the counting back end is the plan. It prints nothing and decides nothing about targets: the harness does.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "core/ledger.h"
+#include "datasets/dataset.h"
+#include "kernels/backend.h"
+#include "parallelism/mesh.h"
+#include "parallelism/plan.h"
+#include "training/config.h"
+
+namespace quadrille {
+
+struct StepReport {
+  std::int64_t step = 0;                // from 1
+  double loss = 0;                      // nats per counted label, of the global batch
+  double gradient_norm = 0;             // of the mean loss, before clipping
+  double rate = 0;
+  double labels = 0;                    // counted labels of the global batch
+  bool finite = true;                   // false: loss or gradients were not; the step changed nothing
+  double seconds = 0;                   // from this step's start to the next one's, on this rank
+};
+
+struct EvaluationReport {
+  double loss_sum = 0;                  // nats over all counted labels
+  double labels = 0;
+  double units = 0;                     // Dataset::units()
+  double quality = 0;                   // loss_sum / units: nats per character (or token)
+  double seconds = 0;
+};
+
+// Bytes of one rank, by purpose.
+struct MemoryReport {
+  std::int64_t weights = 0, gradients = 0, optimizer = 0, activations = 0 /* arena */, scratch = 0 /* of the back end */;
+  std::int64_t total() const { return weights + gradients + optimizer + activations + scratch; }
+};
+
+// What the counting run of one training step and one evaluation batch says about this rank.
+struct Forecast {
+  MemoryReport memory;
+  Work step_work;                                        // FLOPs of one step on this rank
+  std::map<Ledger::MessageKey, Traffic> step_messages;   // seconds are zero
+  std::int64_t parameters = 0;                           // of the whole model, tied weights once
+  double model_flops_full = 0, model_flops_causal = 0;   // of one step over the global batch, by the closed formula
+};
+
+// What is trained: everything a rank must know to build its part.
+struct Workload {
+  Json model;                           // the "model" object
+  TrainingConfig training;
+  Json strategy;                        // the strategy table
+  std::uint64_t seed = 0;
+  std::int64_t vocabulary = 0;          // of the data set; the model's own may be larger
+};
+
+// All violations of a workload by this world size, at once, each with its legal values; throws Error. Needs no data, no memory.
+void check_workload(const Workload&, int ranks);
+// The mesh of a strategy table on `ranks` ranks ("*" resolved).
+std::vector<MeshAxis> mesh_of(const Json& strategy, int ranks);
+// Counts for any rank of any world without running it. `backend` names the one to be forecast.
+Forecast forecast(const Workload&, const Backend& backend, int ranks, int rank);
+
+class Trainer {
+ public:
+  // Builds weights (values are a function of the seed) and memory. A collective call of the mesh's world.
+  Trainer(const Workload&, const Mesh&, const Backend&, Ledger&);
+  ~Trainer();
+  Trainer(Trainer&&) noexcept;
+
+  // Trains on step `step` (from 0) and returns the report of the step before, so that no step waits for the host.
+  std::optional<StepReport> step(const Dataset&, std::int64_t step);
+  std::optional<StepReport> flush();    // the report still outstanding
+  // Every window once, over all ranks; the same number on every rank.
+  EvaluationReport evaluate(const Dataset&);
+
+  MemoryReport memory() const;          // as allocated (arena: its peak so far)
+  std::int64_t parameters() const;
+  double model_flops_full() const;      // of one step over the global batch, forward and backward
+  double model_flops_causal() const;
+  // Values and gradients of one parameter, whole (gathered), as f64; every rank gets them. For checks and tests.
+  std::vector<std::string> parameter_names() const;
+  std::vector<double> whole_value(const std::string& parameter);
+  std::vector<double> whole_gradient(const std::string& parameter);   // of the sum of losses, of the last step
+  void perturb(double deviation, std::uint64_t seed);                  // adds addressed noise to every parameter: nothing stays zero
+  std::uint64_t replica_hash();         // of all weights; equal on every rank that holds the same numbers, checked inside
+
+ private:
+  struct Inside;
+  std::unique_ptr<Inside> inside_;
+};
+
+}  // namespace quadrille
