@@ -52,15 +52,20 @@ HWY_INLINE void multiply(float* c, std::int64_t c_stride, Left a, const float* b
   V c00 = hn::Zero(d), c01 = c00, c10 = c00, c11 = c00, c20 = c00, c21 = c00, c30 = c00, c31 = c00, c40 = c00, c41 = c00, c50 = c00, c51 = c00;
   const float *lower = a.data, *upper = a.data + 3 * row;
   for (std::int64_t k = 0; k < depth; ++k, lower += a.column, upper += a.column, b += stride) {
+    // One broadcast at a time: with 16 registers a second one would push an accumulator into memory.
     const V b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, b + n);
-    const V a0 = hn::Set(d, lower[0]), a1 = hn::Set(d, lower[row]), a2 = hn::Set(d, lower[2 * row]);
-    c00 = hn::MulAdd(a0, b0, c00), c01 = hn::MulAdd(a0, b1, c01);
-    c10 = hn::MulAdd(a1, b0, c10), c11 = hn::MulAdd(a1, b1, c11);
-    c20 = hn::MulAdd(a2, b0, c20), c21 = hn::MulAdd(a2, b1, c21);
-    const V a3 = hn::Set(d, upper[0]), a4 = hn::Set(d, upper[row]), a5 = hn::Set(d, upper[2 * row]);
-    c30 = hn::MulAdd(a3, b0, c30), c31 = hn::MulAdd(a3, b1, c31);
-    c40 = hn::MulAdd(a4, b0, c40), c41 = hn::MulAdd(a4, b1, c41);
-    c50 = hn::MulAdd(a5, b0, c50), c51 = hn::MulAdd(a5, b1, c51);
+    V left = hn::Set(d, lower[0]);
+    c00 = hn::MulAdd(left, b0, c00), c01 = hn::MulAdd(left, b1, c01);
+    left = hn::Set(d, lower[row]);
+    c10 = hn::MulAdd(left, b0, c10), c11 = hn::MulAdd(left, b1, c11);
+    left = hn::Set(d, lower[2 * row]);
+    c20 = hn::MulAdd(left, b0, c20), c21 = hn::MulAdd(left, b1, c21);
+    left = hn::Set(d, upper[0]);
+    c30 = hn::MulAdd(left, b0, c30), c31 = hn::MulAdd(left, b1, c31);
+    left = hn::Set(d, upper[row]);
+    c40 = hn::MulAdd(left, b0, c40), c41 = hn::MulAdd(left, b1, c41);
+    left = hn::Set(d, upper[2 * row]);
+    c50 = hn::MulAdd(left, b0, c50), c51 = hn::MulAdd(left, b1, c51);
   }
   const auto store = [&](std::int64_t i, V low, V high) HWY_ATTR {
     float* to = c + i * c_stride;
@@ -77,15 +82,35 @@ struct Rows {
   std::int64_t stride, count;
 };
 
-// [panel][feature][width] = the transpose of the rows, zeros beyond the last.
+// Copies and fills up with zeros. Not memcpy: the runs are so short that calls would cost more than copies.
+HWY_INLINE void copy_padded(float* to, const float* from, std::int64_t count, std::int64_t padded) {
+  const Tag d;
+  std::int64_t j = 0;
+  for (; j + lanes() <= count; j += lanes()) hn::StoreU(hn::LoadU(d, from + j), d, to + j);
+  for (; j < count; ++j) to[j] = from[j];
+  for (; j < padded; ++j) to[j] = 0;
+}
+
+// [panel][feature][width] = the transpose of the rows, zeros beyond the last. Four rows at a time.
 void pack_transposed(float* to, Rows<const float> from, std::int64_t head) {
+  const hn::CappedTag<float, 4> quad;
+  const auto features = static_cast<std::int64_t>(hn::Lanes(quad));
   const std::int64_t w = width();
   for (std::int64_t panel = 0; panel < from.count; panel += w, to += head * w) {
     const std::int64_t count = std::min(w, from.count - panel);
-    for (std::int64_t j = 0; j < count; ++j) {
-      const float* source = from.data + (panel + j) * from.stride;
-      for (std::int64_t e = 0; e < head; ++e) to[e * w + j] = source[e];
+    std::int64_t j = 0;
+    for (; j + 4 <= count; j += 4) {
+      const float *r0 = from.data + (panel + j) * from.stride, *r1 = r0 + from.stride, *r2 = r1 + from.stride, *r3 = r2 + from.stride;
+      std::int64_t e = 0;
+      for (; e + features <= head; e += features) {
+        HWY_ALIGN float block[16];
+        hn::StoreInterleaved4(hn::LoadU(quad, r0 + e), hn::LoadU(quad, r1 + e), hn::LoadU(quad, r2 + e), hn::LoadU(quad, r3 + e), quad, block);
+        for (std::int64_t k = 0; k < features; ++k) std::copy_n(block + 4 * k, 4, to + (e + k) * w + j);
+      }
+      for (; e < head; ++e) to[e * w + j] = r0[e], to[e * w + j + 1] = r1[e], to[e * w + j + 2] = r2[e], to[e * w + j + 3] = r3[e];
     }
+    for (; j < count; ++j)
+      for (std::int64_t e = 0; e < head; ++e) to[e * w + j] = from.data[(panel + j) * from.stride + e];
     for (std::int64_t e = 0; e < head && count < w; ++e) std::fill(to + e * w + count, to + e * w + w, 0.0f);
   }
 }
@@ -93,19 +118,21 @@ void pack_transposed(float* to, Rows<const float> from, std::int64_t head) {
 void pack_panels(float* to, Rows<const float> from, std::int64_t head) {
   const std::int64_t w = width();
   for (std::int64_t panel = 0; panel < head; panel += w)
-    for (std::int64_t j = 0; j < from.count; ++j, to += w) {
-      const std::int64_t count = std::min(w, head - panel);
-      std::copy_n(from.data + j * from.stride + panel, count, to);
-      std::fill(to + count, to + w, 0.0f);
-    }
+    for (std::int64_t j = 0; j < from.count; ++j, to += w) copy_padded(to, from.data + j * from.stride + panel, std::min(w, head - panel), w);
 }
 // [row][padded head], zeros beyond the last feature and up to a whole block of rows.
 void pack_rows(float* to, Rows<const float> from, std::int64_t head, std::int64_t padded) {
-  for (std::int64_t j = 0; j < up(from.count, kBlock); ++j, to += padded) {
-    const std::int64_t count = j < from.count ? head : 0;
-    if (count > 0) std::copy_n(from.data + j * from.stride, count, to);
-    std::fill(to + count, to + padded, 0.0f);
-  }
+  for (std::int64_t j = 0; j < up(from.count, kBlock); ++j, to += padded)
+    copy_padded(to, from.data + j * from.stride, j < from.count ? head : 0, padded);
+}
+float dot(const float* a, const float* b, std::int64_t count) {
+  const Tag d;
+  V sum = hn::Zero(d);
+  std::int64_t j = 0;
+  for (; j + lanes() <= count; j += lanes()) sum = hn::MulAdd(hn::LoadU(d, a + j), hn::LoadU(d, b + j), sum);
+  float total = hn::GetLane(hn::SumOfLanes(d, sum));
+  for (; j < count; ++j) total += a[j] * b[j];
+  return total;
 }
 
 // Where the parts of one item lie.
@@ -136,7 +163,6 @@ struct Item {
   std::int64_t seen(std::int64_t t, std::int64_t first, std::int64_t count) const {
     return std::clamp<std::int64_t>(visible_keys(how, t) - first, 0, count);
   }
-  // Σ over features of two rows.
   // What dropout multiplies the probabilities of a row with.
   void drop(float* row_of_tile, std::int64_t query, std::int64_t t, std::int64_t first_key, std::int64_t count) const {
     if (how.dropout == 0) return;
@@ -294,10 +320,7 @@ void score_gradients(const Item& item, const Tile& tile, const BackwardScratch& 
     float *p = s.probabilities + i * kKeys, *g = s.dscores + i * kKeys;
     std::int64_t j = 0;
     if (seen > 0) {
-      double inner = 0;
-      for (std::int64_t e = 0; e < item.how.head; ++e)
-        inner += static_cast<double>(s.dout[i * item.padded + e]) * static_cast<double>(out.data[i * out.stride + e]);
-      const V less = hn::Set(d, static_cast<float>(inner)), log_sum = hn::Set(d, item.log_sums(tile.query, t)[0]);
+      const V less = hn::Set(d, dot(s.dout + i * item.padded, out.data + i * out.stride, item.how.head)), log_sum = hn::Set(d, item.log_sums(tile.query, t)[0]);
       item.drop(g, tile.query, t, tile.first_key, seen);
       for (; j < seen; j += lanes()) {
         const auto inside = hn::FirstN(d, static_cast<std::size_t>(seen - j));
@@ -341,8 +364,8 @@ void backward_keys(const Item& item, const BackwardScratch& s, std::int64_t key,
     }
   const Rows<float> dk = item.keys(item.x.dkv, key, keys, false);
   for (std::int64_t i = 0; i < keys; ++i) {
-    std::copy_n(s.dkeys + i * item.padded, how.head, dk.data + i * dk.stride);
-    std::copy_n(s.dvalues + i * item.padded, how.head, dk.data + i * dk.stride + how.head);
+    copy_padded(dk.data + i * dk.stride, s.dkeys + i * item.padded, how.head, how.head);
+    copy_padded(dk.data + i * dk.stride + how.head, s.dvalues + i * item.padded, how.head, how.head);
   }
 }
 
