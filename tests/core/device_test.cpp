@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
 
 #include "core/device.h"
 #include "tests/refusal.h"
@@ -29,7 +30,8 @@ TEST_P(DeviceTest, CountsBytesNowAndAtTheirPeak) {
   EXPECT_EQ(device->bytes_peak(), 1200);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DeviceTest, testing::Values(&make_host_device, &make_counting_device));
+INSTANTIATE_TEST_SUITE_P(All, DeviceTest, testing::Values(&make_host_device, &make_counting_device),
+                         [](const auto& instance) { return std::string(instance.param()->name()); });
 
 TEST(HostDevice, AlignsSmallAndLargeBlocks) {
   const auto device = make_host_device();
