@@ -56,6 +56,8 @@ class Shape {
   int rank_ = 0;
 };
 
+std::int64_t bytes_of(const Shape&, DType);  // throws Error beyond 64 bits
+
 // Memory with an owner. Devices and arenas derive from it; the destructor returns the memory.
 class Storage {
  public:
@@ -82,8 +84,8 @@ class Tensor {
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
   std::int64_t count() const { return shape_.count(); }
-  std::int64_t bytes() const { return count() * size_of(dtype_); }
-  Device& device() const { return storage_->device(); }
+  std::int64_t bytes() const { return bytes_of(shape_, dtype_); }
+  Device& device() const;  // throws Error for an empty tensor
 
   Tensor rows(std::int64_t first, std::int64_t count) const;  // a run of the outermost dim
   Tensor reshaped(Shape) const;                               // same count, same numbers
