@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallelism/world.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "core/error.h"
 
@@ -42,21 +45,31 @@ const WorldKind& world_named(std::string_view name) {
 // Sizes first: they say it outright. PMIx gives only a rank, and any but 0 proves company. Inside a Slurm step its own
 // size counts, elsewhere that of the allocation.
 Launcher launcher_from_environment() {
+  int rank = 0;
+  for (const char* variable : {"SLURM_PROCID", "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"})
+    if (const int found = number_in(variable); found >= 0) rank = found;
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
-    if (const int ranks = number_in(variable); ranks > 0) return {variable, ranks};
-  if (const int rank = number_in("PMIX_RANK"); rank > 0) return {"PMIX_RANK", rank + 1};
+    if (const int ranks = number_in(variable); ranks > 0) return {variable, ranks, rank};
+  if (const int found = number_in("PMIX_RANK"); found > 0) return {"PMIX_RANK", found + 1, rank};
   for (const char* variable : {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"})
-    if (const int ranks = number_in(variable); ranks > 0) return {variable, ranks};
+    if (const int ranks = number_in(variable); ranks > 0) return {variable, ranks, rank};
   return {};
+}
+
+void refuse_as_one(int rank, const std::string& message) {
+  if (rank == 0) throw Error(message);
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  throw Poisoned(message);
 }
 
 void refuse_accidental_singletons(const Launcher& launcher, std::string_view world, bool allow_singleton) {
   if (launcher.ranks <= 1 || world == "mpi" || allow_singleton) return;
-  fail(
-      "{} says that a launcher started {} or more processes, but world {} makes each of them a run of its own: add "
-      "--world "
-      "mpi to make them one run, start without the launcher, or add --allow-singleton if this is what you want",
-      launcher.variable, launcher.ranks, world);
+  refuse_as_one(
+      launcher.rank,
+      fmt::format("{} says that a launcher started {} or more processes, but world {} makes each of them a run of "
+                  "its own: add --world mpi to make them one run, start without the launcher, or add "
+                  "--allow-singleton if this is what you want",
+                  launcher.variable, launcher.ranks, world));
 }
 
 std::string host_name() {

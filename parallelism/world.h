@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How ranks come into being: threads of this process, processes under an MPI launcher, or one rank of an imaginary world
-// that only counts. The list of worlds is literal, in world.cpp; an absent one says what would bring it.
+// How ranks come into being: threads of this process, processes under an MPI launcher, or one rank of an imaginary
+// world that only counts. The list of worlds is literal, in world.cpp; an absent one says what would bring it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,10 +14,12 @@
 namespace quadrille {
 
 struct WorldOptions {
-  int ranks = 1;                      // threads: how many to start. mpi: what is wanted, checked against the launcher's
-  double timeout_seconds = 60;        // of every wait inside a message
-  bool allow_singleton = false;       // mpi: accept a world of one although a launcher's variables are set
-  int counting_rank = 0;              // counting: which of the imaginary ranks this is
+  int ranks = 1;                 // threads: how many to start. mpi: what is wanted, checked against what the launcher
+                                 // gave; 0: whatever it gave
+  double timeout_seconds = 60;   // of every wait inside a message
+  bool allow_singleton = false;  // mpi: accept a world of one although a launcher's variables are set
+  int counting_rank = 0;         // counting: which of the imaginary ranks this is
+  std::int64_t mpi_chunk_bytes = std::int64_t{1} << 30;  // mpi: larger messages are cut (its counts have 32 bits)
 };
 
 // How a process ends when a rank neither works nor ends (sleeps for ever) after its world has failed: the message is
@@ -25,36 +28,41 @@ constexpr int kExitStuckRank = 3;
 
 using RankBody = std::function<void(std::unique_ptr<Communicator> world)>;
 
-// Each runs `body` once per rank of this process and returns when all have ended. If a rank throws, its world is poisoned,
-// the others end, and the first cause is rethrown: one Error whose message begins with "rank R on HOST: "
-// (an imaginary rank's message stays as it was thrown). A rank that
-// ends well while others wait for it is an error of theirs. A failed world has `timeout_seconds` to end, then
+// Each runs `body` once per rank of this process and returns when all have ended. If a rank throws, its world is
+// poisoned, the others end, and the first cause is rethrown: one Error whose message begins with "rank R on HOST: " (an
+// imaginary rank's message stays as it was thrown). A rank that ends well while others wait for it is an error of
+// theirs. A failed world has `timeout_seconds` to end, then
 // kExitStuckRank.
 void run_threads(const WorldOptions&, const RankBody& body);
 void run_counting(const WorldOptions&, const RankBody& body);
-void run_mpi(const WorldOptions&, const RankBody& body);          // parallelism/mpi, or mpi/absent.cpp which throws Error
+void run_mpi(const WorldOptions&, const RankBody& body);  // parallelism/mpi, or mpi/absent.cpp which throws Error
 
 struct WorldKind {
-  std::string_view name;              // "threads", "mpi", "counting"
+  std::string_view name;  // "threads", "mpi", "counting"
   void (*run)(const WorldOptions&, const RankBody&);
-  std::string_view absent_because;    // empty when built
+  std::string_view absent_because;  // empty when built
 };
-const WorldKind& world_named(std::string_view name);              // throws Error: unknown or absent
+const WorldKind& world_named(std::string_view name);  // throws Error: unknown or absent
 
 // True when this process was started by an MPI or Slurm launcher with more than one rank (OMPI_, PMI_, PMIX_, SLURM_
 // variables); the text says which variable told so.
 struct Launcher {
-  std::string variable;               // "OMPI_COMM_WORLD_SIZE"; empty: no launcher
+  std::string variable;  // "OMPI_COMM_WORLD_SIZE"; empty: no launcher
   int ranks = 1;
+  int rank = 0;  // of this process, as the launcher's variables have it
 };
 Launcher launcher_from_environment();
 
 // Throws Error when a launcher started several processes but the world is `threads` (each would be a run of its own).
 void refuse_accidental_singletons(const Launcher&, std::string_view world, bool allow_singleton);
 
+// For an error that every process finds on its own: rank 0 throws Error, the others wait a moment and throw Poisoned,
+// which programs do not print. So there is one message, and no launcher ends rank 0 before it has spoken.
+[[noreturn]] void refuse_as_one(int rank, const std::string& message);
+
 std::string host_name();
 // What mpi/ was built with ("Open MPI 4.1.4"), or why it is absent.
 std::string mpi_description();
-std::string_view mpi_absent_because();                            // empty when built
+std::string_view mpi_absent_because();  // empty when built
 
 }  // namespace quadrille

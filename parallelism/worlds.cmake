@@ -2,9 +2,9 @@
 # The worlds: threads, counting and, where found, MPI.
 target_sources(quadrille_parallelism PRIVATE message.cpp group.cpp world.cpp threads/room.cpp threads/world.cpp
                                              counting/world.cpp)
-if(HAVE_MPI AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/mpi/world.cpp)
-  target_sources(quadrille_parallelism PRIVATE mpi/world.cpp)
-  target_link_libraries(quadrille_parallelism PRIVATE MPI::MPI_CXX)
+if(HAVE_MPI)
+  target_sources(quadrille_parallelism PRIVATE mpi/message.cpp mpi/transport.cpp mpi/group.cpp mpi/world.cpp)
+  target_link_libraries(quadrille_parallelism PRIVATE dep::mpi)
 else()
   target_sources(quadrille_parallelism PRIVATE mpi/absent.cpp)
 endif()

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parallelism/mpi/transport.h"
+
+#include <fmt/core.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "core/error.h"
+
+namespace quadrille::mpi {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
+
+constexpr int kControlTag = 0, kFirstTag = 2;
+constexpr auto kAnswerTime = Milliseconds(1000);  // for the answers to a claim
+constexpr auto kLinger = Milliseconds(3000);      // longer: the speaker's exit is to come first
+
+// Quick tests first: most messages are there at once. Then sleeps, short enough that nobody notices, long enough to
+// leave the core to those who compute.
+class Patience {
+ public:
+  void reset() { tests_ = 0, pause_ = std::chrono::microseconds(10); }
+  void pause(Progress progress) {
+    if (++tests_ < kQuickTests || progress == Progress::flowing) {
+      sched_yield();
+      return;
+    }
+    std::this_thread::sleep_for(pause_);
+    pause_ = std::min(pause_ * 2, std::chrono::microseconds(300));
+  }
+
+ private:
+  static constexpr int kQuickTests = 200;
+  int tests_ = 0;
+  std::chrono::microseconds pause_{10};
+};
+
+}  // namespace
+
+void check(int result, const char* call) {
+  if (result == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(result, text, &length);
+  fail("{} failed: {}", call, text);
+}
+
+// A message that was copied: it owns what it sends.
+struct Transport::Posted {
+  std::vector<std::byte> payload;
+  Departure departure;
+  Header header;
+  std::string group;
+  int peer = 0;
+};
+
+Transport::Transport(const WorldOptions& options)
+    : timeout_seconds_(options.timeout_seconds), chunk_bytes_(options.mpi_chunk_bytes) {
+  int already = 0, level = 0;
+  check(MPI_Initialized(&already), "MPI_Initialized");
+  require(!already, "MPI can be started only once in a process: a second world mpi was asked for");
+  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
+  check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
+  check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
+  int* limit = nullptr;
+  int known = 0;
+  check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&limit), &known), "MPI_Comm_get_attr");
+  if (known) tag_limit_ = *limit;
+  left_.assign(static_cast<std::size_t>(size_), 0);
+  answered_.assign(static_cast<std::size_t>(size_), 0);
+  check_options(options);
+  listen();
+}
+
+// Everyone finds the same numbers, so nothing needs to be sent: rank 0 speaks.
+void Transport::check_options(const WorldOptions& options) const {
+  if (!(timeout_seconds_ > 0))
+    refuse_as_one(rank_, fmt::format("a timeout of {} s was asked for: more than 0 is wanted", timeout_seconds_));
+  if (chunk_bytes_ <= 0 || chunk_bytes_ > 0x7fffffff)
+    refuse_as_one(rank_,
+                  fmt::format("MPI chunks of {} bytes were asked for: 1 to 2147483647 are possible", chunk_bytes_));
+  const Launcher launcher = launcher_from_environment();
+  if (size_ == 1 && launcher.ranks > 1 && !options.allow_singleton)
+    refuse_as_one(launcher.rank,
+                  fmt::format("{} says that a launcher started {} or more processes, but MPI sees a world of 1: "
+                              "the launcher and this MPI do not fit together; use the mpirun of {}, or add "
+                              "--allow-singleton",
+                              launcher.variable, launcher.ranks, mpi_description()));
+  if (options.ranks > 0 && options.ranks != size_)
+    refuse_as_one(rank_,
+                  fmt::format("{} ranks are wanted, but the launcher gave {}: start with mpirun -n {} (or srun -n {}), "
+                              "or ask for {} ranks",
+                              options.ranks, size_, options.ranks, options.ranks, size_));
+}
+
+int Transport::open_tags(std::uint64_t context, const std::string& group) {
+  const auto pairs = static_cast<std::uint64_t>((tag_limit_ - kFirstTag) / 2);
+  const int tag = kFirstTag + 2 * static_cast<int>(context % pairs);
+  const auto [place, fresh] = tags_.emplace(tag, context);
+  require(fresh,
+          "group {} would share its MPI tag with another group (this MPI has tags up to {}): split it under another "
+          "name",
+          group, tag_limit_);
+  return place->first;
+}
+
+void Transport::tell(int world_rank, Kind kind, const std::string& text) {
+  auto control = std::make_unique<Control>();
+  control->kind = kind;
+  std::memcpy(control->text, text.data(), std::min(text.size(), sizeof(control->text) - 1));
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Isend(control.get(), sizeof(Control), MPI_BYTE, world_rank, kControlTag, MPI_COMM_WORLD, &request),
+        "MPI_Isend");
+  told_.emplace_back(request, std::move(control));
+}
+
+void Transport::listen() {
+  check(MPI_Irecv(&ear_, sizeof(Control), MPI_BYTE, MPI_ANY_SOURCE, kControlTag, MPI_COMM_WORLD, &heard_), "MPI_Irecv");
+}
+
+void Transport::look() {
+  for (;;) {
+    int arrived = 0;
+    MPI_Status status;
+    check(MPI_Test(&heard_, &arrived, &status), "MPI_Test");
+    if (!arrived) break;
+    const Control control = ear_;
+    listen();
+    hear(status.MPI_SOURCE, control);
+  }
+  std::erase_if(told_, [](auto& message) {
+    int gone = 0;
+    check(MPI_Test(&message.first, &gone, MPI_STATUS_IGNORE), "MPI_Test");
+    return gone != 0;
+  });
+  std::erase_if(posted_, [](const auto& message) { return message->departure.done(); });
+}
+
+void Transport::hear(int from, const Control& control) {
+  const auto index = static_cast<std::size_t>(from);
+  switch (control.kind) {
+    case Kind::left:
+      left_[index] = 1;
+      return;
+    case Kind::answer:
+      answered_[index] = 1;
+      return;
+    case Kind::poison:
+      break;
+  }
+  answered_[index] = 1;
+  const bool mine_stands = poisoned_ && speaks_ && rank_ < from;
+  if (!poisoned_ || (speaks_ && from < rank_)) cause_ = control.text, speaks_ = false;
+  poisoned_ = true;
+  if (!mine_stands) tell(from, Kind::answer, {});
+}
+
+void Transport::refuse_if_poisoned() {
+  if (poisoned_) throw_cause();
+}
+
+void Transport::throw_cause() const {
+  if (speaks_) throw Error(cause_);
+  throw Poisoned(cause_);
+}
+
+void Transport::give_up(const std::string& message) {
+  claim(message);
+  throw_cause();
+}
+
+void Transport::claim(const std::string& message) noexcept {
+  try {
+    look();
+    if (poisoned_) return;  // somebody was first
+    poisoned_ = speaks_ = true;
+    cause_ = fmt::format("rank {} on {}: {}", rank_, host_name(), message);
+    answered_[static_cast<std::size_t>(rank_)] = 1;
+    for (int peer = 0; peer < size_; ++peer)
+      if (peer != rank_) tell(peer, Kind::poison, cause_);
+    const auto until = Clock::now() + kAnswerTime;
+    const auto all = [&] { return std::all_of(answered_.begin(), answered_.end(), [](char c) { return c != 0; }); };
+    while (!all() && Clock::now() < until) {
+      look();
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    all_answered_ = all();
+  } catch (const std::exception& error) {  // MPI itself fails: this rank speaks, and its exit takes the others along
+    poisoned_ = speaks_ = true;
+    all_answered_ = false;
+    if (cause_.empty()) cause_ = message;
+  }
+}
+
+std::string Transport::trouble(Wait& wait, bool expired) const {
+  std::vector<int> missing = wait.missing();
+  if (expired) return late(wait.group, wait.header, timeout_seconds_, missing);
+  std::erase_if(missing, [&](int rank) {
+    return !left_[static_cast<std::size_t>(wait.world_ranks[static_cast<std::size_t>(rank)])];
+  });
+  return missing.empty() ? std::string() : gone(wait.group, wait.header, missing);
+}
+
+void Transport::drive(Wait& wait) {
+  refuse_if_poisoned();
+  const auto patience_ends = [&] {
+    return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_seconds_));
+  };
+  auto deadline = patience_ends();
+  std::size_t missing = wait.missing().size();
+  Patience patience;
+  for (;;) {
+    look();
+    refuse_if_poisoned();
+    // A rank's last words come after its messages: who is known to have left before this step and is missing after it
+    // will never come.
+    const bool some_left = std::any_of(left_.begin(), left_.end(), [](char c) { return c != 0; });
+    const Progress progress = wait.step();
+    if (progress == Progress::finished) return;
+    if (const std::size_t now = wait.missing().size(); now < missing || progress == Progress::flowing) {
+      if (now < missing) patience.reset();
+      missing = now;
+      deadline = patience_ends();
+    }
+    const bool expired = Clock::now() >= deadline;
+    if (expired || some_left)
+      if (const std::string text = trouble(wait, expired); !text.empty()) give_up(text);
+    patience.pause(progress);
+  }
+}
+
+void Transport::post(int world_rank, int tag, const Envelope& envelope, const void* payload, const std::string& group,
+                     int peer) {
+  look();
+  refuse_if_poisoned();
+  const auto message = std::make_shared<Posted>();
+  const auto* first = static_cast<const std::byte*>(payload);
+  if (envelope.payload > 0) message->payload.assign(first, first + envelope.payload);
+  message->header = envelope.header, message->group = group, message->peer = peer;
+  message->departure.start(*this, world_rank, tag, envelope, message->payload.data());
+  posted_.push_back(message);
+}
+
+// Waits for the posted messages, one after the other.
+void Transport::flush() {
+  class Sent : public Wait {
+   public:
+    Sent(Posted& message, const std::vector<int>& ranks)
+        : Wait(message.header, message.group, ranks), message_(message) {}
+    Progress step() override { return message_.departure.done() ? Progress::finished : Progress::idle; }
+    std::vector<int> missing() const override { return {message_.peer}; }
+
+   private:
+    Posted& message_;
+  };
+  const std::vector<int> nobody_can_be_gone(static_cast<std::size_t>(size_), rank_);
+  while (!posted_.empty()) {
+    const auto message = std::move(posted_.front());
+    posted_.pop_front();
+    Sent sent(*message, nobody_can_be_gone);
+    drive(sent);
+  }
+}
+
+// Has no deadline: a rank may work on alone as long as it likes once nobody waits for its messages.
+void Transport::farewell() {
+  flush();
+  for (int peer = 0; peer < size_; ++peer)
+    if (peer != rank_) tell(peer, Kind::left, {});
+  left_[static_cast<std::size_t>(rank_)] = 1;
+  const auto all_gone = [&] { return std::all_of(left_.begin(), left_.end(), [](char c) { return c != 0; }); };
+  Patience patience;
+  for (look(); !all_gone() || !told_.empty(); look()) {
+    refuse_if_poisoned();
+    patience.pause(Progress::idle);
+  }
+  refuse_if_poisoned();
+  check(MPI_Cancel(&heard_), "MPI_Cancel");
+  check(MPI_Wait(&heard_, MPI_STATUS_IGNORE), "MPI_Wait");
+  check(MPI_Finalize(), "MPI_Finalize");
+}
+
+void Transport::prepare_exit() noexcept {
+  if (speaks_) {
+    if (!all_answered_)
+      std::atexit([] {
+        std::fflush(stdout);
+        MPI_Abort(MPI_COMM_WORLD, kExitStuckRank);
+      });
+    return;
+  }
+  const auto until = Clock::now() + kLinger;
+  while (Clock::now() < until) {
+    std::this_thread::sleep_for(Milliseconds(1));
+    try {
+      if (!abandoned_) look();
+    } catch (...) {  // MPI has nothing more to give
+      abandoned_ = true;
+    }
+  }
+}
+
+}  // namespace quadrille::mpi
