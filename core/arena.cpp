@@ -11,17 +11,22 @@ namespace quadrille {
 
 namespace {
 constexpr std::int64_t kAlignment = 64;
-std::int64_t rounded(std::int64_t bytes) { return (std::max<std::int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment; }
+std::int64_t rounded(std::int64_t bytes) {
+  return (std::max<std::int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+}
 }  // namespace
 
-// The slab and its holes, by first byte. The middle hole separates the two ends; low blocks lie below it, high ones above.
+// The slab and its holes, by first byte. The middle hole separates the two ends; low blocks lie below it, high ones
+// above.
 class Arena::Slab {
  public:
   Slab(Device& device, std::int64_t bytes) : capacity_(bytes / kAlignment * kAlignment) {
     const bool imaginary = !device.holds_numbers();
     require(imaginary || bytes < kUnbounded, "an arena on \"{}\" needs a capacity", device.name());
-    if (imaginary) device_ = &device;
-    else memory_ = device.empty({capacity_ / 4}, DType::i32), device_ = &memory_.device();
+    if (imaginary)
+      device_ = &device;
+    else
+      memory_ = device.empty({capacity_ / 4}, DType::i32), device_ = &memory_.device();
     holes_[0] = capacity_;
   }
   Device& device() { return *device_; }
@@ -30,7 +35,8 @@ class Arena::Slab {
   std::int64_t take(std::int64_t bytes, End end) {
     std::lock_guard lock(mutex_);
     const auto hole = end == End::low ? lowest(bytes) : highest(bytes);
-    require(hole != holes_.end(), "the arena is full: {} bytes wanted, {} of {} in use; a forecast was too small, please report it", bytes,
+    require(hole != holes_.end(),
+            "the arena is full: {} bytes wanted, {} of {} in use; a forecast was too small, please report it", bytes,
             now_, capacity_);
     const std::int64_t first = hole->first, size = hole->second;
     holes_.erase(hole);
@@ -82,7 +88,7 @@ class Arena::Slab {
     return holes_.end();
   }
 
-  std::mutex mutex_;   // a ticket may give a block back from another thread
+  std::mutex mutex_;  // a ticket may give a block back from another thread
   Tensor memory_;
   Device* device_ = nullptr;
   std::int64_t capacity_, now_ = 0, peak_ = 0;

@@ -17,8 +17,7 @@ class DeviceStorage : public Storage {
   DeviceStorage(Device& device, std::byte* data, std::int64_t bytes) : Storage(device, data, bytes) {
     const std::int64_t now = device.bytes_now_ += bytes;
     std::int64_t peak = device.bytes_peak_;
-    while (now > peak && !device.bytes_peak_.compare_exchange_weak(peak, now)) {
-    }
+    while (now > peak && !device.bytes_peak_.compare_exchange_weak(peak, now)) {}
   }
   ~DeviceStorage() override {
     device().release(data(), bytes());
@@ -47,8 +46,9 @@ class HostEvent : public Event {
 };
 
 void check_copy(const Tensor& to, const Tensor& from) {
-  require(to.count() == from.count() && to.dtype() == from.dtype(), "copy of {} {} into {} {}: counts and types must agree",
-          from.shape().text(), name_of(from.dtype()), to.shape().text(), name_of(to.dtype()));
+  require(to.count() == from.count() && to.dtype() == from.dtype(),
+          "copy of {} {} into {} {}: counts and types must agree", from.shape().text(), name_of(from.dtype()),
+          to.shape().text(), name_of(to.dtype()));
 }
 
 // Work is done at once by the calling thread, so there is nothing to wait for.
@@ -58,7 +58,8 @@ class HostStream : public Stream {
   Device& device() const override { return device_; }
   void copy(const Tensor& to, const Tensor& from) override {
     check_copy(to, from);
-    if (device_.holds_numbers() && to.bytes() > 0) std::memmove(to.data(), from.data(), static_cast<std::size_t>(to.bytes()));
+    if (device_.holds_numbers() && to.bytes() > 0)
+      std::memmove(to.data(), from.data(), static_cast<std::size_t>(to.bytes()));
   }
   void zero(const Tensor& t) override {
     if (device_.holds_numbers() && t.bytes() > 0) std::memset(t.data(), 0, static_cast<std::size_t>(t.bytes()));
@@ -86,7 +87,7 @@ class HostDevice : public Device {
     const std::size_t alignment = wanted >= kHugePage ? kHugePage : 64;
     void* p = std::aligned_alloc(alignment, (wanted + alignment - 1) / alignment * alignment);
     require(p != nullptr, "out of memory: {} bytes wanted on the host", bytes);
-    if (wanted >= kHugePage) madvise(p, wanted, MADV_HUGEPAGE);   // a hint: no harm where it is refused
+    if (wanted >= kHugePage) madvise(p, wanted, MADV_HUGEPAGE);  // a hint: no harm where it is refused
     return static_cast<std::byte*>(p);
   }
   void release(std::byte* p, std::int64_t) noexcept override { std::free(p); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where numbers live, and in which order work happens. The host device and the counting device (which holds no numbers,
-// only adds up their sizes) are here; others come from their own folders. One Device and its Streams belong to one rank.
+// only adds up their sizes) are here; others come from their own folders. One Device and its Streams belong to one
+// rank.
 #pragma once
 
 #include <atomic>
@@ -16,18 +17,18 @@ namespace quadrille {
 class Event {
  public:
   virtual ~Event() = default;
-  virtual void block_host() = 0;                                   // returns when the work before it is done
-  virtual double seconds_since(const Event& earlier) const = 0;    // both must have been reached
+  virtual void block_host() = 0;                                 // returns when the work before it is done
+  virtual double seconds_since(const Event& earlier) const = 0;  // both must have been reached
 };
 
 class Stream {
  public:
   virtual ~Stream() = default;
   virtual Device& device() const = 0;
-  virtual void copy(const Tensor& to, const Tensor& from) = 0;     // equal counts and types; host <-> device included
+  virtual void copy(const Tensor& to, const Tensor& from) = 0;  // equal counts and types; host <-> device included
   virtual void zero(const Tensor&) = 0;
   virtual std::unique_ptr<Event> record() = 0;
-  virtual void wait(const Event&) = 0;                             // the stream waits, the host does not
+  virtual void wait(const Event&) = 0;  // the stream waits, the host does not
   virtual void synchronize() = 0;
 };
 
@@ -35,23 +36,23 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual std::string_view name() const = 0;
-  virtual bool holds_numbers() const = 0;                          // false: shapes only, nothing may be read
-  virtual bool on_host() const = 0;                                // true: data() is an address of this process
+  virtual bool holds_numbers() const = 0;  // false: shapes only, nothing may be read
+  virtual bool on_host() const = 0;        // true: data() is an address of this process
   virtual std::unique_ptr<Stream> make_stream() = 0;
-  Tensor empty(const Shape&, DType);                               // uninitialised; throws Error when memory is short
+  Tensor empty(const Shape&, DType);  // uninitialised; throws Error when memory is short
   std::int64_t bytes_now() const { return bytes_now_; }
   std::int64_t bytes_peak() const { return bytes_peak_; }
 
  protected:
-  virtual std::byte* allocate(std::int64_t bytes) = 0;             // 64-byte aligned at least
+  virtual std::byte* allocate(std::int64_t bytes) = 0;  // 64-byte aligned at least
   virtual void release(std::byte*, std::int64_t bytes) noexcept = 0;
 
  private:
   friend class DeviceStorage;
-  std::atomic<std::int64_t> bytes_now_ = 0, bytes_peak_ = 0;       // tickets of other threads may free
+  std::atomic<std::int64_t> bytes_now_ = 0, bytes_peak_ = 0;  // tickets of other threads may free
 };
 
-std::unique_ptr<Device> make_host_device();       // large blocks on huge pages where the system allows
+std::unique_ptr<Device> make_host_device();  // large blocks on huge pages where the system allows
 std::unique_ptr<Device> make_counting_device();
 
 }  // namespace quadrille

@@ -15,10 +15,10 @@ namespace quadrille {
 // The bill of one op on one rank. FLOPs are those of matrix products and convolutions only (2 per multiply-add), the
 // convention of published utilisations; element-wise work is not in it.
 struct Cost {
-  double flops = 0;        // executed
-  double skipped = 0;      // not executed though the full model formula counts it (causal blocks above the diagonal)
-  double recomputed = 0;   // part of `flops` that was done before (attention scores rebuilt in backward)
-  double bytes = 0;        // least memory traffic
+  double flops = 0;       // executed
+  double skipped = 0;     // not executed though the full model formula counts it (causal blocks above the diagonal)
+  double recomputed = 0;  // part of `flops` that was done before (attention scores rebuilt in backward)
+  double bytes = 0;       // least memory traffic
   Cost& operator+=(const Cost& o) {
     flops += o.flops, skipped += o.skipped, recomputed += o.recomputed, bytes += o.bytes;
     return *this;
@@ -28,7 +28,7 @@ struct Cost {
 // Executed FLOPs split by why they were done; the first four add up to what ran.
 struct Work {
   double useful = 0, recomputed = 0, repeated = 0, padded = 0;
-  double skipped = 0;      // like Cost::skipped, already divided among replicas like `useful`
+  double skipped = 0;  // like Cost::skipped, already divided among replicas like `useful`
   double executed() const { return useful + recomputed + repeated + padded; }
   Work& operator+=(const Work& o) {
     useful += o.useful, recomputed += o.recomputed, repeated += o.repeated, padded += o.padded, skipped += o.skipped;
@@ -39,9 +39,9 @@ struct Work {
 // Messages of one kind over one group of mesh axes.
 struct Traffic {
   std::int64_t calls = 0;
-  double elements = 0;     // what a ring sends per rank: 2(n-1)/n of an all-reduced tensor, (n-1)/n of a gathered one
+  double elements = 0;  // what a ring sends per rank: 2(n-1)/n of an all-reduced tensor, (n-1)/n of a gathered one
   double bytes = 0;
-  double seconds = 0;      // from the call to its completion as this rank saw it, waiting for others included
+  double seconds = 0;  // from the call to its completion as this rank saw it, waiting for others included
   Traffic& operator+=(const Traffic& o) {
     calls += o.calls, elements += o.elements, bytes += o.bytes, seconds += o.seconds;
     return *this;
@@ -50,17 +50,17 @@ struct Traffic {
 
 struct Entry {
   enum class Kind : std::uint8_t { op, message, wait, phase } kind = Kind::op;
-  std::string name;        // "linear layers.0.up", "all_reduce"
-  std::string group;       // of a message: the mesh axes, "data+x"
+  std::string name;   // "linear layers.0.up", "all_reduce"
+  std::string group;  // of a message: the mesh axes, "data+x"
   Cost cost;
-  double begin = 0, end = 0;   // seconds since the ledger's birth; equal in a counting run
+  double begin = 0, end = 0;  // seconds since the ledger's birth; equal in a counting run
 };
 
 class Ledger {
  public:
   explicit Ledger(bool keep_entries = false);
   bool keeps_entries() const { return keep_entries_; }
-  double now() const;                                             // seconds since birth, monotonic
+  double now() const;  // seconds since birth, monotonic
 
   void work(const Work& w) { work_ += w; }
   void message(std::string_view kind, std::string_view group, const Traffic&);
@@ -69,12 +69,12 @@ class Ledger {
     if (keep_entries_) entries_.push_back(std::move(e));
   }
 
-  using MessageKey = std::pair<std::string, std::string>;         // group, kind
+  using MessageKey = std::pair<std::string, std::string>;  // group, kind
   const Work& work() const { return work_; }
   const std::map<MessageKey, Traffic>& messages() const { return messages_; }
   const std::map<std::string, double>& phases() const { return phases_; }
   const std::vector<Entry>& entries() const { return entries_; }
-  void clear();                                                   // totals and entries; the clock goes on
+  void clear();  // totals and entries; the clock goes on
 
  private:
   bool keep_entries_;

@@ -15,7 +15,7 @@ Key key_of(std::uint64_t seed, std::string_view what) {
 }
 
 double normal_at(Key key, std::uint64_t index) {
-  const double u = 1.0 - uniform_at(key, 2 * index);   // (0, 1]: its logarithm is finite
+  const double u = 1.0 - uniform_at(key, 2 * index);  // (0, 1]: its logarithm is finite
   const double v = uniform_at(key, 2 * index + 1);
   return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
 }
@@ -23,7 +23,8 @@ double normal_at(Key key, std::uint64_t index) {
 Permutation::Permutation(Key key, std::int64_t count) : key_(key), count_(count), half_bits_(1) {
   require(count > 0, "a permutation of {} things", count);
   while (half_bits_ < 31 && (std::int64_t{1} << (2 * half_bits_)) < count) ++half_bits_;
-  require((std::int64_t{1} << (2 * half_bits_)) >= count, "a permutation of {} things: at most 2^62 are supported", count);
+  require((std::int64_t{1} << (2 * half_bits_)) >= count, "a permutation of {} things: at most 2^62 are supported",
+          count);
 }
 
 std::int64_t Permutation::operator()(std::int64_t index) const {
@@ -38,7 +39,8 @@ std::int64_t Permutation::operator()(std::int64_t index) const {
       right = next;
     }
     at = (left << half_bits_) | right;
-  } while (at >= static_cast<std::uint64_t>(count_));   // at most four rounds on average: the range is below four times the count
+  } while (at >= static_cast<std::uint64_t>(
+                     count_));  // at most four rounds on average: the range is below four times the count
   return static_cast<std::int64_t>(at);
 }
 

@@ -17,18 +17,20 @@ constexpr std::uint64_t mix(std::uint64_t z) {
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
 }
-Key key_of(std::uint64_t seed, std::string_view what);             // names a family of numbers
-constexpr Key key_of(Key key, std::uint64_t index) { return mix(key ^ mix(index)); }   // a family within a family
+Key key_of(std::uint64_t seed, std::string_view what);                                // names a family of numbers
+constexpr Key key_of(Key key, std::uint64_t index) { return mix(key ^ mix(index)); }  // a family within a family
 
 constexpr std::uint64_t bits_at(Key key, std::uint64_t index) { return mix(key ^ mix(index)); }
-constexpr double uniform_at(Key key, std::uint64_t index) { return static_cast<double>(bits_at(key, index) >> 11) * 0x1p-53; }  // [0, 1)
-double normal_at(Key key, std::uint64_t index);                    // mean 0, deviation 1 (Box and Muller 1958)
+constexpr double uniform_at(Key key, std::uint64_t index) {
+  return static_cast<double>(bits_at(key, index) >> 11) * 0x1p-53;
+}  // [0, 1)
+double normal_at(Key key, std::uint64_t index);  // mean 0, deviation 1 (Box and Muller 1958)
 
 // A keyed bijection of [0, count): a Feistel network over the next power of four, walked until inside the range.
 class Permutation {
  public:
   Permutation(Key key, std::int64_t count);
-  std::int64_t operator()(std::int64_t index) const;               // index in [0, count)
+  std::int64_t operator()(std::int64_t index) const;  // index in [0, count)
 
  private:
   Key key_;

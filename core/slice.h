@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run of consecutive indices, and how a run is cut into parts: the one rule by which every axis of the house is split.
+// A run of consecutive indices, and how a run is cut into parts: the one rule by which every axis of the house is
+// split.
 #pragma once
 
 #include <algorithm>

@@ -10,9 +10,12 @@ std::int64_t size_of(DType t) { return t == DType::f64 ? 8 : 4; }
 
 std::string_view name_of(DType t) {
   switch (t) {
-    case DType::f32: return "f32";
-    case DType::f64: return "f64";
-    case DType::i32: return "i32";
+    case DType::f32:
+      return "f32";
+    case DType::f64:
+      return "f64";
+    case DType::i32:
+      return "i32";
   }
   fail("a number type that does not exist: {}", static_cast<int>(t));
 }
@@ -45,13 +48,13 @@ std::string Shape::text() const {
 
 Tensor::Tensor(std::shared_ptr<Storage> storage, Shape shape, DType dtype, std::int64_t byte_offset)
     : storage_(std::move(storage)), shape_(shape), dtype_(dtype), offset_(byte_offset) {
-  require(offset_ + bytes() <= storage_->bytes(), "a tensor {} of {} at byte {} does not fit its storage of {} bytes", shape_.text(),
-          name_of(dtype_), offset_, storage_->bytes());
+  require(offset_ + bytes() <= storage_->bytes(), "a tensor {} of {} at byte {} does not fit its storage of {} bytes",
+          shape_.text(), name_of(dtype_), offset_, storage_->bytes());
 }
 
 Tensor Tensor::rows(std::int64_t first, std::int64_t count) const {
-  require(shape_.rank() > 0 && first >= 0 && count >= 0 && first + count <= shape_[0], "rows [{}, {}) of a tensor {}", first, first + count,
-          shape_.text());
+  require(shape_.rank() > 0 && first >= 0 && count >= 0 && first + count <= shape_[0], "rows [{}, {}) of a tensor {}",
+          first, first + count, shape_.text());
   std::array<std::int64_t, Shape::kMaxRank> extents{};
   std::copy(shape_.extents().begin(), shape_.extents().end(), extents.begin());
   extents[0] = count;
@@ -72,7 +75,8 @@ void Tensor::expect(DType wanted) const {
 
 void* Tensor::host_data() const {
   Device& where = storage_->device();
-  require(where.holds_numbers(), "a tensor {} on \"{}\" holds no numbers that could be read", shape_.text(), where.name());
+  require(where.holds_numbers(), "a tensor {} on \"{}\" holds no numbers that could be read", shape_.text(),
+          where.name());
   require(where.on_host(), "a tensor {} lives on \"{}\": copy it to the host first", shape_.text(), where.name());
   return data();
 }

@@ -18,13 +18,23 @@ namespace quadrille {
 class Device;
 
 enum class DType : std::uint8_t { f32, f64, i32 };
-std::int64_t size_of(DType);            // bytes of one element
-std::string_view name_of(DType);        // "f32", ...
-DType dtype_from(std::string_view);     // throws Error naming the known types
-template <class T> constexpr DType dtype_of();
-template <> constexpr DType dtype_of<float>() { return DType::f32; }
-template <> constexpr DType dtype_of<double>() { return DType::f64; }
-template <> constexpr DType dtype_of<std::int32_t>() { return DType::i32; }
+std::int64_t size_of(DType);         // bytes of one element
+std::string_view name_of(DType);     // "f32", ...
+DType dtype_from(std::string_view);  // throws Error naming the known types
+template <class T>
+constexpr DType dtype_of();
+template <>
+constexpr DType dtype_of<float>() {
+  return DType::f32;
+}
+template <>
+constexpr DType dtype_of<double>() {
+  return DType::f64;
+}
+template <>
+constexpr DType dtype_of<std::int32_t>() {
+  return DType::i32;
+}
 
 // Up to six extents. An empty shape is a single number.
 class Shape {
@@ -36,9 +46,9 @@ class Shape {
   int rank() const { return rank_; }
   std::int64_t operator[](int dim) const { return extents_[static_cast<std::size_t>(dim)]; }
   std::int64_t count() const { return count(0, rank_); }
-  std::int64_t count(int from, int to) const;             // product of the extents of dims [from, to)
+  std::int64_t count(int from, int to) const;  // product of the extents of dims [from, to)
   std::span<const std::int64_t> extents() const { return {extents_.data(), static_cast<std::size_t>(rank_)}; }
-  std::string text() const;                               // "[8, 256, 384]"
+  std::string text() const;  // "[8, 256, 384]"
   bool operator==(const Shape&) const = default;
 
  private:
@@ -54,7 +64,7 @@ class Storage {
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
   Device& device() const { return device_; }
-  std::byte* data() const { return data_; }               // null on a device that holds no numbers
+  std::byte* data() const { return data_; }  // null on a device that holds no numbers
   std::int64_t bytes() const { return bytes_; }
 
  private:
@@ -65,7 +75,7 @@ class Storage {
 
 class Tensor {
  public:
-  Tensor() = default;                                     // no numbers at all; `if (tensor)` tells
+  Tensor() = default;  // no numbers at all; `if (tensor)` tells
   Tensor(std::shared_ptr<Storage> storage, Shape shape, DType dtype, std::int64_t byte_offset = 0);
   explicit operator bool() const { return storage_ != nullptr; }
 
@@ -75,18 +85,20 @@ class Tensor {
   std::int64_t bytes() const { return count() * size_of(dtype_); }
   Device& device() const { return storage_->device(); }
 
-  Tensor rows(std::int64_t first, std::int64_t count) const;   // a run of the outermost dim
-  Tensor reshaped(Shape) const;                                // same count, same numbers
+  Tensor rows(std::int64_t first, std::int64_t count) const;  // a run of the outermost dim
+  Tensor reshaped(Shape) const;                               // same count, same numbers
   Tensor flat() const { return reshaped({count()}); }
 
   // The address: null where no numbers are held. For kernels of the tensor's own device.
   void* data() const { return storage_ && storage_->data() ? storage_->data() + offset_ : nullptr; }
-  template <class T> T* as() const {
+  template <class T>
+  T* as() const {
     expect(dtype_of<T>());
     return static_cast<T*>(data());
   }
   // The numbers as the host sees them; throws Error if they live elsewhere, do not exist, or are of another type.
-  template <class T> std::span<T> host() const {
+  template <class T>
+  std::span<T> host() const {
     expect(dtype_of<T>());
     return {static_cast<T*>(host_data()), static_cast<std::size_t>(count())};
   }
