@@ -44,9 +44,16 @@ class Dataset {
 
 // Rows `rows` of training step `step` (from 0) with `batch_size` rows a step: sample n = step*batch_size + row is window
 // Permutation(seed, epoch)(n mod size) of epoch n / size, so that each pass sees each window once.
+struct Window {
+  std::int64_t epoch = 0, index = 0;
+};
+Window training_window(std::int64_t windows, std::uint64_t seed, std::int64_t sample);
 Batch training_batch(const Dataset&, std::uint64_t seed, std::int64_t step, std::int64_t batch_size, Slice rows);
-// Rows in order, nothing shuffled: row r is window r; rows past the end are padding.
+// Rows in order, nothing shuffled: row r is window first_window + r; rows past the end are padding.
 Batch evaluation_batch(const Dataset&, std::int64_t first_window, Slice rows);
+
+// Throws Error with the equation when one pass holds fewer windows than one step takes. For whoever knows the batch size.
+void require_one_batch(const Dataset&, std::int64_t batch_size);
 
 // The two sets that a configuration names. config: the "data" object of a workload, e.g.
 //   {"source": "text", "directory": "austen", "train": ["emma.txt", ...], "evaluate": ["persuasion.txt"],

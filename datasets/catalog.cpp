@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kinds of data a configuration may name.
+#include "core/error.h"
+#include "datasets/text.h"
+
+namespace quadrille {
+
+Datasets open_datasets(const Json& config, std::int64_t tokens_per_window, const std::string& data_root) {
+  const std::string& source = config.at("source").string();
+  if (source == "text") return open_text(config, tokens_per_window, data_root);
+  const std::string near = nearest(source, {"text"});
+  fail("data.source (from {}) is \"{}\"; known are text, synthetic, llmc, megatron and nanogpt{}",
+       config.at("source").origin(), source, near.empty() ? "" : fmt::format(". Did you mean {}?", near));
+}
+
+}  // namespace quadrille
