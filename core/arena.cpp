@@ -12,7 +12,7 @@ namespace quadrille {
 namespace {
 constexpr std::int64_t kAlignment = 64;
 std::int64_t rounded(std::int64_t bytes) {
-  return (std::max<std::int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  return (std::clamp<std::int64_t>(bytes, 1, Arena::kUnbounded) + kAlignment - 1) / kAlignment * kAlignment;
 }
 }  // namespace
 
@@ -33,11 +33,9 @@ class Arena::Slab {
   std::byte* base() const { return memory_ ? static_cast<std::byte*>(memory_.data()) : nullptr; }
 
   std::int64_t take(std::int64_t bytes, End end) {
-    std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
     const auto hole = end == End::low ? lowest(bytes) : highest(bytes);
-    require(hole != holes_.end(),
-            "the arena is full: {} bytes wanted, {} of {} in use; a forecast was too small, please report it", bytes,
-            now_, capacity_);
+    if (hole == holes_.end()) fail_full(bytes, end);
     const std::int64_t first = hole->first, size = hole->second;
     holes_.erase(hole);
     const std::int64_t at = end == End::low ? first : first + size - bytes;
@@ -49,7 +47,7 @@ class Arena::Slab {
     return at;
   }
   void give(std::int64_t at, std::int64_t bytes) noexcept {
-    std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
     now_ -= bytes;
     if (low_.erase(at) == 0) high_.erase(at);
     auto next = holes_.lower_bound(at);
@@ -68,8 +66,14 @@ class Arena::Slab {
   }
 
   std::int64_t capacity() const { return capacity_; }
-  std::int64_t now() const { return now_; }
-  std::int64_t peak() const { return peak_; }
+  std::int64_t now() const {
+    const std::lock_guard lock(mutex_);
+    return now_;
+  }
+  std::int64_t peak() const {
+    const std::lock_guard lock(mutex_);
+    return peak_;
+  }
 
  private:
   using Holes = std::map<std::int64_t, std::int64_t>;
@@ -79,16 +83,27 @@ class Arena::Slab {
     const std::int64_t high = high_.empty() ? 0 : capacity_ - high_.begin()->first;
     return low + high;
   }
+  // Each end keeps to its own side: a low block lies below the first high one and the other way round. Otherwise the
+  // extents would overlap and no longer say what capacity the history needs.
   Holes::iterator lowest(std::int64_t bytes) {
-    return std::find_if(holes_.begin(), holes_.end(), [&](const auto& h) { return h.second >= bytes; });
+    const std::int64_t limit = high_.empty() ? capacity_ : high_.begin()->first;
+    const auto h = std::find_if(holes_.begin(), holes_.end(), [&](const auto& hole) { return hole.second >= bytes; });
+    return h != holes_.end() && h->first < limit ? h : holes_.end();
   }
   Holes::iterator highest(std::int64_t bytes) {
+    const std::int64_t limit = low_.empty() ? 0 : low_.rbegin()->first;
     for (auto h = holes_.end(); h != holes_.begin();)
-      if ((--h)->second >= bytes) return h;
+      if ((--h)->second >= bytes) return h->first >= limit ? h : holes_.end();
     return holes_.end();
   }
+  [[noreturn]] void fail_full(std::int64_t bytes, End end) const {
+    std::int64_t largest = 0;
+    for (const auto& [first, size] : holes_) largest = std::max(largest, size);
+    fail("the arena is full: {} bytes wanted from the {} end, {} of {} in use, {} free in one piece; {}", bytes,
+         end == End::low ? "low" : "high", now_, capacity_, largest, "its forecast was too small, please report it");
+  }
 
-  std::mutex mutex_;  // a ticket may give a block back from another thread
+  mutable std::mutex mutex_;  // a ticket may give a block back from another thread
   Tensor memory_;
   Device* device_ = nullptr;
   std::int64_t capacity_, now_ = 0, peak_ = 0;
@@ -112,7 +127,7 @@ Arena::Arena(Arena&&) noexcept = default;
 Arena& Arena::operator=(Arena&&) noexcept = default;
 
 Tensor Arena::empty(const Shape& shape, DType dtype, End end) {
-  const std::int64_t bytes = rounded(shape.count() * size_of(dtype));
+  const std::int64_t bytes = rounded(bytes_of(shape, dtype));
   const std::int64_t at = slab_->take(bytes, end);
   return Tensor(std::make_shared<Block>(slab_, at, bytes), shape, dtype);
 }

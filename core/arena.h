@@ -2,7 +2,7 @@
 // One slab of device memory, given out from both ends: what lives until the backward pass from the low end, gradients
 // and temporaries from the high end. Blocks may come back in any order; the lowest (highest) hole that fits is taken,
 // so the same sequence of requests always gets the same addresses. That makes the counting run's peak the exact
-// forecast of the real one. Nothing is allocated from the system after construction.
+// forecast of the real one. The slab is allocated once, at construction.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -26,7 +27,7 @@ class DeviceStorage : public Storage {
 };
 
 Tensor Device::empty(const Shape& shape, DType dtype) {
-  const std::int64_t bytes = shape.count() * size_of(dtype);
+  const std::int64_t bytes = bytes_of(shape, dtype);
   return Tensor(std::make_shared<DeviceStorage>(*this, allocate(bytes), bytes), shape, dtype);
 }
 
@@ -46,9 +47,9 @@ class HostEvent : public Event {
 };
 
 void check_copy(const Tensor& to, const Tensor& from) {
-  require(to.count() == from.count() && to.dtype() == from.dtype(),
-          "copy of {} {} into {} {}: counts and types must agree", from.shape().text(), name_of(from.dtype()),
-          to.shape().text(), name_of(to.dtype()));
+  if (to.count() != from.count() || to.dtype() != from.dtype())
+    fail("copy of {} {} into {} {}: counts and types must agree", from.shape().text(), name_of(from.dtype()),
+         to.shape().text(), name_of(to.dtype()));
 }
 
 // Work is done at once by the calling thread, so there is nothing to wait for.
@@ -58,11 +59,15 @@ class HostStream : public Stream {
   Device& device() const override { return device_; }
   void copy(const Tensor& to, const Tensor& from) override {
     check_copy(to, from);
-    if (device_.holds_numbers() && to.bytes() > 0)
+    if (to.bytes() == 0 || !to.device().holds_numbers()) return;
+    // Numbers that only were counted read as zero, so that a counting run is the same every time.
+    if (!from.device().holds_numbers())
+      std::memset(to.data(), 0, static_cast<std::size_t>(to.bytes()));
+    else
       std::memmove(to.data(), from.data(), static_cast<std::size_t>(to.bytes()));
   }
   void zero(const Tensor& t) override {
-    if (device_.holds_numbers() && t.bytes() > 0) std::memset(t.data(), 0, static_cast<std::size_t>(t.bytes()));
+    if (t.bytes() > 0 && t.device().holds_numbers()) std::memset(t.data(), 0, static_cast<std::size_t>(t.bytes()));
   }
   std::unique_ptr<Event> record() override { return std::make_unique<HostEvent>(); }
   void wait(const Event&) override {}

@@ -25,7 +25,8 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual Device& device() const = 0;
-  virtual void copy(const Tensor& to, const Tensor& from) = 0;  // equal counts and types; host <-> device included
+  virtual void copy(const Tensor& to, const Tensor& from) = 0;  // equal counts and types; host <-> device included;
+                                                                // from one that holds no numbers: zeros
   virtual void zero(const Tensor&) = 0;
   virtual std::unique_ptr<Event> record() = 0;
   virtual void wait(const Event&) = 0;  // the stream waits, the host does not

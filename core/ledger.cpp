@@ -20,6 +20,11 @@ void Ledger::message(std::string_view kind, std::string_view group, const Traffi
   messages_[{std::string(group), std::string(kind)}] += traffic;
 }
 
+void Ledger::op(std::string name, const Cost& cost) {
+  const double end = now(), begin = entries_.empty() ? end : entries_.back().end;
+  entry({Entry::Kind::op, std::move(name), {}, cost, begin, end});
+}
+
 void Ledger::clear() {
   work_ = {};
   messages_.clear();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/tensor.h"
 
+#include <algorithm>
+
 #include "core/device.h"
 #include "core/error.h"
 
@@ -36,7 +38,8 @@ Shape::Shape(std::span<const std::int64_t> extents) : rank_(static_cast<int>(ext
 
 std::int64_t Shape::count(int from, int to) const {
   std::int64_t n = 1;
-  for (int d = from; d < to; ++d) n *= (*this)[d];
+  for (int d = from; d < to; ++d)
+    if (__builtin_mul_overflow(n, (*this)[d], &n)) fail("a shape {} has more elements than 64 bits can count", text());
   return n;
 }
 
@@ -46,15 +49,30 @@ std::string Shape::text() const {
   return out + "]";
 }
 
+std::int64_t bytes_of(const Shape& shape, DType dtype) {
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(shape.count(), size_of(dtype), &bytes))
+    fail("a tensor {} of {} has more bytes than 64 bits can count", shape.text(), name_of(dtype));
+  return bytes;
+}
+
+// In what follows messages are built only when needed: views are made all the time.
 Tensor::Tensor(std::shared_ptr<Storage> storage, Shape shape, DType dtype, std::int64_t byte_offset)
     : storage_(std::move(storage)), shape_(shape), dtype_(dtype), offset_(byte_offset) {
-  require(offset_ + bytes() <= storage_->bytes(), "a tensor {} of {} at byte {} does not fit its storage of {} bytes",
-          shape_.text(), name_of(dtype_), offset_, storage_->bytes());
+  require(storage_ != nullptr, "a tensor without storage was given a shape");
+  if (offset_ < 0 || bytes() > storage_->bytes() - offset_)
+    fail("a tensor {} of {} at byte {} does not fit its storage of {} bytes", shape_.text(), name_of(dtype_), offset_,
+         storage_->bytes());
+}
+
+Device& Tensor::device() const {
+  require(storage_ != nullptr, "an empty tensor was asked for its device");
+  return storage_->device();
 }
 
 Tensor Tensor::rows(std::int64_t first, std::int64_t count) const {
-  require(shape_.rank() > 0 && first >= 0 && count >= 0 && first + count <= shape_[0], "rows [{}, {}) of a tensor {}",
-          first, first + count, shape_.text());
+  if (shape_.rank() == 0 || first < 0 || count < 0 || count > shape_[0] - first)
+    fail("{} rows from {} on were wanted of a tensor {}", count, first, shape_.text());
   std::array<std::int64_t, Shape::kMaxRank> extents{};
   std::copy(shape_.extents().begin(), shape_.extents().end(), extents.begin());
   extents[0] = count;
@@ -64,20 +82,21 @@ Tensor Tensor::rows(std::int64_t first, std::int64_t count) const {
 }
 
 Tensor Tensor::reshaped(Shape shape) const {
-  require(shape.count() == count(), "a tensor {} cannot be seen as {}: the counts differ", shape_.text(), shape.text());
+  if (shape.count() != count())
+    fail("a tensor {} cannot be seen as {}: the counts differ", shape_.text(), shape.text());
   return Tensor(storage_, shape, dtype_, offset_);
 }
 
 void Tensor::expect(DType wanted) const {
   require(storage_ != nullptr, "an empty tensor was asked for its numbers");
-  require(dtype_ == wanted, "a tensor {} of {} was asked for {}", shape_.text(), name_of(dtype_), name_of(wanted));
+  if (dtype_ != wanted) fail("a tensor {} of {} was asked for {}", shape_.text(), name_of(dtype_), name_of(wanted));
 }
 
 void* Tensor::host_data() const {
-  Device& where = storage_->device();
-  require(where.holds_numbers(), "a tensor {} on \"{}\" holds no numbers that could be read", shape_.text(),
-          where.name());
-  require(where.on_host(), "a tensor {} lives on \"{}\": copy it to the host first", shape_.text(), where.name());
+  const Device& where = storage_->device();
+  if (!where.holds_numbers())
+    fail("a tensor {} on \"{}\" holds no numbers that could be read", shape_.text(), where.name());
+  if (!where.on_host()) fail("a tensor {} lives on \"{}\": copy it to the host first", shape_.text(), where.name());
   return data();
 }
 

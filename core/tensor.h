@@ -56,6 +56,8 @@ class Shape {
   int rank_ = 0;
 };
 
+std::int64_t bytes_of(const Shape&, DType);  // throws Error beyond 64 bits
+
 // Memory with an owner. Devices and arenas derive from it; the destructor returns the memory.
 class Storage {
  public:
@@ -82,12 +84,22 @@ class Tensor {
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
   std::int64_t count() const { return shape_.count(); }
-  std::int64_t bytes() const { return count() * size_of(dtype_); }
-  Device& device() const { return storage_->device(); }
+  std::int64_t bytes() const { return bytes_of(shape_, dtype_); }
+  Device& device() const;  // throws Error for an empty tensor
 
   Tensor rows(std::int64_t first, std::int64_t count) const;  // a run of the outermost dim
   Tensor reshaped(Shape) const;                               // same count, same numbers
   Tensor flat() const { return reshaped({count()}); }
+  // Whether two tensors hold the same numbers, or some of them; exact also on a device that holds none.
+  bool same_place(const Tensor& other) const {
+    return storage_ != nullptr && storage_ == other.storage_ && offset_ == other.offset_ && bytes() == other.bytes();
+  }
+  bool overlaps(const Tensor& other) const {
+    return storage_ != nullptr && storage_ == other.storage_ && count() > 0 && other.count() > 0 &&
+           offset_ < other.offset_ + other.bytes() && other.offset_ < offset_ + bytes();
+  }
+
+  bool sole_owner() const { return storage_.use_count() == 1; }   // nobody else can see these numbers
 
   // The address: null where no numbers are held. For kernels of the tensor's own device.
   void* data() const { return storage_ && storage_->data() ? storage_->data() + offset_ : nullptr; }

@@ -3,6 +3,7 @@
 // reason, so that `quadrille info` can say what would bring it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,13 +21,16 @@ struct Backend {
   void (*use_threads)(int count);                     // called once by each rank thread; null where threads mean nothing
   std::string_view absent_because;                    // empty when built; otherwise why, and the flag or package that brings it
   bool timed_claims;                                  // false: correct, but not meant for a timed result
+  std::int64_t attention_block = 1;                   // query tokens that attention takes at once, see kernels/bills.h
 };
 
 std::span<const Backend> backends();                  // all, absent ones included
 const Backend& backend_named(std::string_view name);  // throws Error: unknown (nearest named) or absent (with the reason)
 
 const Ops& reference_ops();                           // kernels/reference
-const Ops& counting_ops();                            // kernels/counting
+const Ops& counting_ops();                            // kernels/counting, bills like `reference`
+// Bills like a back end whose attention takes that many query tokens at once: the forecast of its run.
+std::unique_ptr<Ops> make_counting_ops(std::int64_t attention_block);
 const Backend& cpu_backend();                         // kernels/cpu, or kernels/cpu/absent.cpp
 
 }  // namespace quadrille

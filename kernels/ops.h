@@ -5,7 +5,8 @@
 //
 // Dims: B batch rows, T tokens, E features, G key/value groups, R queries per group, D head width, V vocabulary rows held.
 // All tensors row-major and of one floating type (f32 or f64) unless said; i32 for ids and labels; f64 for sums that cross
-// ranks. `out` comes first after the stream. Unless said otherwise `out` may not overlap an input.
+// ranks. Where a name ends in R and more letters, any leading dims count as rows R. All tensors of a call live on the
+// stream's device; kernels/checks.h says exactly what each op demands. `out` comes first after the stream. Unless said otherwise `out` may not overlap an input.
 #pragma once
 
 #include <cstdint>

@@ -19,10 +19,16 @@ struct WorldOptions {
   int counting_rank = 0;              // counting: which of the imaginary ranks this is
 };
 
+// How a process ends when a rank neither works nor ends (sleeps for ever) after its world has failed: the message is
+// printed and the process left at once with this code, because a thread cannot be ended from outside.
+constexpr int kExitStuckRank = 3;
+
 using RankBody = std::function<void(std::unique_ptr<Communicator> world)>;
 
 // Each runs `body` once per rank of this process and returns when all have ended. If a rank throws, its world is poisoned,
-// the others end, and the first cause is rethrown: one Error whose message begins with "rank R on HOST: ".
+// the others end, and the first cause is rethrown: one Error whose message begins with "rank R on HOST: ". A rank that
+// ends well while others wait for it is an error of theirs. A failed world has `timeout_seconds` to end, then
+// kExitStuckRank.
 void run_threads(const WorldOptions&, const RankBody& body);
 void run_counting(const WorldOptions&, const RankBody& body);
 void run_mpi(const WorldOptions&, const RankBody& body);          // parallelism/mpi, or mpi/absent.cpp which throws Error
@@ -48,5 +54,6 @@ void refuse_accidental_singletons(const Launcher&, std::string_view world, bool 
 std::string host_name();
 // What mpi/ was built with ("Open MPI 4.1.4"), or why it is absent.
 std::string mpi_description();
+std::string_view mpi_absent_because();                            // empty when built
 
 }  // namespace quadrille

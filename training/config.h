@@ -37,6 +37,7 @@ struct TrainingConfig {
   DType dtype = DType::f32;
   OptimizerConfig optimizer;
   RateConfig rate;
+  std::string batch_origin, micro_origin;   // where the two were written: for the equation in messages
 };
 
 // Throws Error: unknown keys (nearest named), wrong types, values out of range.

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each op costs, as a formula of shapes: the one place from which all back ends take their bills, so that the
+// counting run forecasts a real one exactly. FLOPs are those of matrix products, 2 per multiply-add. Bytes: each input
+// read once, each output written once, what is added to also read.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+
+#include "kernels/ops.h"
+
+namespace quadrille {
+
+// An operand that may be absent counts as nothing.
+inline double bytes_of(std::initializer_list<const Tensor*> tensors) {
+  double sum = 0;
+  for (const Tensor* t : tensors)
+    if (*t) sum += static_cast<double>(t->bytes());
+  return sum;
+}
+inline Cost traffic(double bytes) { return {.flops = 0, .skipped = 0, .recomputed = 0, .bytes = bytes}; }
+inline double times(Write write) { return write == Write::accumulate ? 2 : 1; }  // an output added to is read as well
+
+inline Cost bill_matmul(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias, const Matmul& how) {
+  const int last = a.shape().rank() - 1;
+  const std::int64_t k = how.a == Transpose::no ? a.shape()[last] : a.shape().count(0, last);
+  return {.flops = 2.0 * static_cast<double>(out.count()) * static_cast<double>(k),
+          .skipped = 0,
+          .recomputed = 0,
+          .bytes = bytes_of({&a, &b, &bias}) + times(how.write) * bytes_of({&out})};
+}
+
+inline Cost bill_add(const Tensor& out, const Tensor& a, const Tensor& b) { return traffic(bytes_of({&out, &a, &b})); }
+inline Cost bill_add_bias(const Tensor& out, const Tensor& x, const Tensor& bias) {
+  return traffic(bytes_of({&out, &x, &bias}));
+}
+inline Cost bill_sum_rows(const Tensor& out, const Tensor& x, Write write) {
+  return traffic(bytes_of({&x}) + times(write) * bytes_of({&out}));
+}
+inline Cost bill_gelu(const Tensor& out, const Tensor& x) { return traffic(bytes_of({&out, &x})); }
+inline Cost bill_gelu_backward(const Tensor& dx, const Tensor& dy, const Tensor& x) {
+  return traffic(bytes_of({&dx, &dy, &x}));
+}
+inline Cost bill_gated_silu(const Tensor& out, const Tensor& gate, const Tensor& up) {
+  return traffic(bytes_of({&out, &gate, &up}));
+}
+inline Cost bill_gated_silu_backward(const Tensor& dgate, const Tensor& dup, const Tensor& dy, const Tensor& gate,
+                                     const Tensor& up) {
+  return traffic(bytes_of({&dgate, &dup, &dy, &gate, &up}));
+}
+inline Cost bill_dropout(const Tensor& out, const Tensor& x) { return traffic(bytes_of({&out, &x})); }
+
+inline Cost bill_norm_sums(const Tensor& sums, const Tensor& x) { return traffic(bytes_of({&sums, &x})); }
+inline Cost bill_norm(const Tensor& out, const Tensor& x, const Tensor& sums, const Tensor& gain, const Tensor& bias) {
+  return traffic(bytes_of({&out, &x, &sums, &gain, &bias}));
+}
+inline Cost bill_norm_backward_sums(const Tensor& sums, const Tensor& dy, const Tensor& x, const Tensor& forward_sums,
+                                    const Tensor& gain) {
+  return traffic(bytes_of({&sums, &dy, &x, &forward_sums, &gain}));
+}
+inline Cost bill_norm_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& forward_sums,
+                               const Tensor& backward_sums, const Tensor& gain, Write write) {
+  return traffic(bytes_of({&dy, &x, &forward_sums, &backward_sums, &gain}) + times(write) * bytes_of({&dx}));
+}
+inline Cost bill_norm_backward_parameters(const Tensor& dgain, const Tensor& dbias, const Tensor& dy, const Tensor& x,
+                                          const Tensor& forward_sums) {
+  return traffic(bytes_of({&dy, &x, &forward_sums}) + 2 * bytes_of({&dgain, &dbias}));
+}
+
+// Of the table only the rows asked for move, at most one per id and at most all.
+inline double table_rows_bytes(const Tensor& table, const Tensor& ids) {
+  const std::int64_t rows = std::min(table.shape()[0], ids.count());
+  return static_cast<double>(rows * table.shape()[1] * size_of(table.dtype()));
+}
+inline Cost bill_embedding(const Tensor& out, const Tensor& table, const Tensor& ids) {
+  return traffic(bytes_of({&out, &ids}) + table_rows_bytes(table, ids));
+}
+inline Cost bill_embedding_backward(const Tensor& dtable, const Tensor& dout, const Tensor& ids) {
+  return traffic(bytes_of({&dout, &ids}) + 2 * table_rows_bytes(dtable, ids));
+}
+
+// How many keys, from the first on, the query token at `token` of this call may see.
+inline std::int64_t visible_keys(const Attention& how, std::int64_t token) {
+  if (!how.causal) return how.kv_tokens;
+  return std::clamp<std::int64_t>(how.q_first + token - how.kv_first + 1, 0, how.kv_tokens);
+}
+// (query, key) pairs of one head and row that are computed when query tokens are taken `block` at a time and each block
+// is multiplied with all keys that its last query sees (no rounding of keys). Block 1: exactly the causal half.
+inline double attention_pairs(const Attention& how, std::int64_t block) {
+  double pairs = 0;
+  for (std::int64_t t = 0; t < how.q_tokens; t += block) {
+    const std::int64_t end = std::min(t + block, how.q_tokens);
+    pairs += static_cast<double>((end - t) * visible_keys(how, end - 1));
+  }
+  return pairs;
+}
+// `products` of the full formula and `rebuilt` more, each of 2·head FLOPs per pair and head.
+inline Cost attention_flops(const Attention& how, std::int64_t block, int products, int rebuilt) {
+  const double per_pair = 2.0 * static_cast<double>(how.head * how.rows * how.groups * how.queries);
+  const double pairs = attention_pairs(how, block);
+  const double full = static_cast<double>(how.q_tokens) * static_cast<double>(how.kv_tokens);
+  return {.flops = (products + rebuilt) * pairs * per_pair,
+          .skipped = products * (full - pairs) * per_pair,
+          .recomputed = rebuilt * pairs * per_pair,
+          .bytes = 0};
+}
+// q and kv may be one tensor, which is then read once.
+inline double attention_inputs(const Tensor& q, const Tensor& kv) {
+  return q.same_place(kv) ? bytes_of({&q}) : bytes_of({&q, &kv});
+}
+// Q Kᵀ and P V.
+inline Cost bill_attention(const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
+                           const Attention& how, std::int64_t block) {
+  Cost cost = attention_flops(how, block, 2, 0);
+  cost.bytes = bytes_of({&out, &log_sum}) + attention_inputs(q, kv);
+  return cost;
+}
+// dV, dP, dQ, dK, and the scores once more: the forward pass leaves only their log-sums.
+inline Cost bill_attention_backward(const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
+                                    const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Attention& how,
+                                    std::int64_t block) {
+  Cost cost = attention_flops(how, block, 4, 1);
+  cost.bytes = bytes_of({&dout, &out, &log_sum}) + attention_inputs(q, kv) + attention_inputs(dq, dkv);
+  return cost;
+}
+inline Cost bill_rotary(const Tensor& out, const Tensor& x) { return traffic(bytes_of({&out, &x})); }
+
+inline Cost bill_cross_entropy_max(const Tensor& max, const Tensor& logits) {
+  return traffic(bytes_of({&max, &logits}));
+}
+inline Cost bill_cross_entropy_sums(const Tensor& sums, const Tensor& logits, const Tensor& max, const Tensor& labels) {
+  return traffic(bytes_of({&sums, &logits, &max, &labels}));
+}
+inline Cost bill_cross_entropy_loss(const Tensor& loss, const Tensor& sums, const Tensor& max, const Tensor& labels) {
+  return traffic(2 * bytes_of({&loss}) + bytes_of({&sums, &max, &labels}));
+}
+inline Cost bill_cross_entropy_backward(const Tensor& dlogits, const Tensor& logits, const Tensor& max,
+                                        const Tensor& sums, const Tensor& labels) {
+  return traffic(bytes_of({&dlogits, &logits, &max, &sums, &labels}));
+}
+
+inline Cost bill_move_block(const Tensor& out, const BlockMove& how) {
+  const double moved = static_cast<double>(how.outer * how.rows * how.inner * size_of(out.dtype()));
+  return traffic(moved + times(how.write) * moved);
+}
+
+inline Cost bill_sum_of_squares(const Tensor& sum, const Tensor& x) {
+  return traffic(2 * bytes_of({&sum}) + bytes_of({&x}));
+}
+inline Cost bill_step_scalars(const Tensor& scalars, const Tensor& totals) {
+  return traffic(bytes_of({&scalars, &totals}));
+}
+inline Cost bill_adamw(const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
+                       const Tensor& second_moment, const Tensor& scalars) {
+  return traffic(2 * bytes_of({&values, &first_moment, &second_moment}) + bytes_of({&gradients, &scalars}));
+}
+inline Cost bill_sgd_momentum(const Tensor& values, const Tensor& gradients, const Tensor& velocity,
+                              const Tensor& scalars) {
+  return traffic(2 * bytes_of({&values, &velocity}) + bytes_of({&gradients, &scalars}));
+}
+
+}  // namespace quadrille

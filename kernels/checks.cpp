@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: Apache-2.0
+// The demands of every op, in the order of ops.h. `Check` knows the op's name, so that each demand is one line.
+#include "kernels/checks.h"
+
+#include <cmath>
+#include <initializer_list>
+#include <string_view>
+
+#include "core/error.h"
+
+namespace quadrille {
+
+namespace {
+
+struct Named {
+  std::string_view name;
+  const Tensor& tensor;
+};
+using Names = std::initializer_list<Named>;
+
+Extents extents_of(const Tensor& t) {
+  const int last = t.shape().rank() - 1;
+  return {t.shape().count(0, last), t.shape()[last]};
+}
+
+class Check {
+ public:
+  Check(std::string_view op, const Stream& stream) : op_(op), stream_(stream) {}
+
+  void here(Named t) const {
+    require(static_cast<bool>(t.tensor), "{}: operand \"{}\" is missing", op_, t.name);
+    require(&t.tensor.device() == &stream_.device(),
+            "{}: \"{}\" lives on another device (\"{}\") than the stream (\"{}\"): copy it first", op_, t.name,
+            t.tensor.device().name(), stream_.device().name());
+  }
+  void type(DType wanted, Names tensors) const {
+    for (const Named& t : tensors) {
+      here(t);
+      require(t.tensor.dtype() == wanted, "{}: \"{}\" is of {}, wanted {}", op_, t.name, name_of(t.tensor.dtype()),
+              name_of(wanted));
+    }
+  }
+  // All of the first one's floating type.
+  void real(Names tensors) const {
+    const Named& first = *tensors.begin();
+    here(first);
+    require(first.tensor.dtype() != DType::i32, "{}: \"{}\" is of i32, wanted f32 or f64", op_, first.name);
+    type(first.tensor.dtype(), tensors);
+  }
+  // The same, and of the first one's shape.
+  void alike(Names tensors) const {
+    real(tensors);
+    const Named& first = *tensors.begin();
+    for (const Named& t : tensors)
+      require(t.tensor.shape() == first.tensor.shape(), "{}: \"{}\" is {}, but \"{}\" is {}: shapes must be equal", op_,
+              t.name, t.tensor.shape().text(), first.name, first.tensor.shape().text());
+  }
+  Extents matrix(Named t) const {
+    require(t.tensor.shape().rank() >= 1, "{}: \"{}\" is a single number, wanted rows and columns", op_, t.name);
+    return extents_of(t.tensor);
+  }
+  void count(Named t, std::int64_t wanted, std::string_view what) const {
+    require(t.tensor.count() == wanted, "{}: \"{}\" is {}, that is {} numbers, wanted {} = {}", op_, t.name,
+            t.tensor.shape().text(), t.tensor.count(), wanted, what);
+  }
+  void apart(Named out, Names inputs) const {
+    for (const Named& in : inputs)
+      require(!out.tensor.overlaps(in.tensor), "{}: \"{}\" overlaps \"{}\": it needs memory of its own", op_, out.name,
+              in.name);
+  }
+  void apart_or_same(Named out, Names inputs) const {
+    for (const Named& in : inputs)
+      require(!out.tensor.overlaps(in.tensor) || out.tensor.same_place(in.tensor),
+              "{}: \"{}\" overlaps a part of \"{}\": it must be the same tensor or apart", op_, out.name, in.name);
+  }
+  template <class T>
+  void that(bool condition, std::string_view what, T found) const {
+    require(condition, "{}: found {}, wanted {}", op_, found, what);
+  }
+  void part(std::string_view what, std::int64_t first, std::int64_t count, std::int64_t whole) const {
+    require(first >= 0 && first + count <= whole, "{}: {} [{}, {}) are not inside the whole [0, {})", op_, what, first,
+            first + count, whole);
+  }
+
+ private:
+  std::string_view op_;
+  const Stream& stream_;
+};
+
+}  // namespace
+
+MatmulExtents check_matmul(const Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b,
+                           const Tensor& bias, const Matmul& how) {
+  const Check check("matmul", stream);
+  check.real({{"out", out}, {"a", a}, {"b", b}});
+  const Extents of_out = check.matrix({"out", out}), of_a = check.matrix({"a", a}), of_b = check.matrix({"b", b});
+  MatmulExtents e{of_a.rows, of_b.columns, of_a.columns};
+  if (how.a == Transpose::yes) e.m = of_a.columns, e.k = of_a.rows;
+  std::int64_t k_of_b = of_b.rows;
+  if (how.b == Transpose::yes) e.n = of_b.rows, k_of_b = of_b.columns;
+  require(e.k == k_of_b && of_out.rows == e.m && of_out.columns == e.n,
+          "matmul: out {} from a {}{} and b {}{}: the extents do not fit", out.shape().text(), a.shape().text(),
+          how.a == Transpose::yes ? " transposed" : "", b.shape().text(), how.b == Transpose::yes ? " transposed" : "");
+  check.apart({"out", out}, {{"a", a}, {"b", b}, {"bias", bias}});
+  if (bias) {
+    check.type(out.dtype(), {{"bias", bias}});
+    check.count({"bias", bias}, e.n, "the columns of out");
+  }
+  return e;
+}
+
+void check_add(const Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b) {
+  const Check check("add", stream);
+  check.alike({{"out", out}, {"a", a}, {"b", b}});
+  check.apart_or_same({"out", out}, {{"a", a}, {"b", b}});
+}
+
+Extents check_add_bias(const Stream& stream, const Tensor& out, const Tensor& x, const Tensor& bias) {
+  const Check check("add_bias", stream);
+  check.alike({{"out", out}, {"x", x}});
+  check.type(x.dtype(), {{"bias", bias}});
+  const Extents e = check.matrix({"x", x});
+  check.count({"bias", bias}, e.columns, "the columns of x");
+  check.apart_or_same({"out", out}, {{"x", x}});
+  check.apart({"out", out}, {{"bias", bias}});
+  return e;
+}
+
+Extents check_sum_rows(const Stream& stream, const Tensor& out, const Tensor& x) {
+  const Check check("sum_rows", stream);
+  check.real({{"out", out}, {"x", x}});
+  const Extents e = check.matrix({"x", x});
+  check.count({"out", out}, e.columns, "the columns of x");
+  check.apart({"out", out}, {{"x", x}});
+  return e;
+}
+
+void check_gelu(const Stream& stream, const Tensor& out, const Tensor& x) {
+  const Check check("gelu", stream);
+  check.alike({{"out", out}, {"x", x}});
+  check.apart_or_same({"out", out}, {{"x", x}});
+}
+
+void check_gelu_backward(const Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x) {
+  const Check check("gelu_backward", stream);
+  check.alike({{"dx", dx}, {"dy", dy}, {"x", x}});
+  check.apart_or_same({"dx", dx}, {{"dy", dy}, {"x", x}});
+}
+
+void check_gated_silu(const Stream& stream, const Tensor& out, const Tensor& gate, const Tensor& up) {
+  const Check check("gated_silu", stream);
+  check.alike({{"out", out}, {"gate", gate}, {"up", up}});
+  check.apart_or_same({"out", out}, {{"gate", gate}, {"up", up}});
+}
+
+void check_gated_silu_backward(const Stream& stream, const Tensor& dgate, const Tensor& dup, const Tensor& dy,
+                               const Tensor& gate, const Tensor& up) {
+  const Check check("gated_silu_backward", stream);
+  check.alike({{"dgate", dgate}, {"dup", dup}, {"dy", dy}, {"gate", gate}, {"up", up}});
+  check.apart({"dgate", dgate}, {{"dup", dup}});
+  check.apart_or_same({"dgate", dgate}, {{"dy", dy}, {"gate", gate}, {"up", up}});
+  check.apart_or_same({"dup", dup}, {{"dy", dy}, {"gate", gate}, {"up", up}});
+}
+
+void check_dropout(const Stream& stream, const Tensor& out, const Tensor& x, const Dropout& how) {
+  const Check check("dropout", stream);
+  check.alike({{"out", out}, {"x", x}});
+  check.apart_or_same({"out", out}, {{"x", x}});
+  check.that(x.shape().rank() == 3, "three dims: rows, tokens, features", x.shape().text());
+  check.that(how.probability >= 0 && how.probability < 1, "a probability in [0, 1)", how.probability);
+  check.that(how.first_row >= 0, "a first row of at least 0", how.first_row);
+  check.part("tokens", how.first_token, x.shape()[1], how.tokens);
+  check.part("features", how.first_feature, x.shape()[2], how.features);
+}
+
+Extents check_norm_sums(const Stream& stream, const Tensor& sums, const Tensor& x) {
+  const Check check("norm_sums", stream);
+  check.real({{"x", x}});
+  check.type(DType::f64, {{"sums", sums}});
+  const Extents e = check.matrix({"x", x});
+  check.count({"sums", sums}, e.rows * 2, "rows of x * 2");
+  check.apart({"sums", sums}, {{"x", x}});
+  return e;
+}
+
+namespace {
+// What the four later halves of a norm have in common.
+Extents check_norm_operands(const Check& check, const Tensor& x, const Tensor& forward_sums, const Norm& how) {
+  check.real({{"x", x}});
+  check.type(DType::f64, {{"forward_sums", forward_sums}});
+  const Extents e = check.matrix({"x", x});
+  check.count({"forward_sums", forward_sums}, e.rows * 2, "rows of x * 2");
+  check.that(how.width >= e.columns && how.width > 0, "a norm width of at least the columns of x", how.width);
+  check.that(how.epsilon >= 0 && std::isfinite(how.epsilon), "an epsilon of at least 0", how.epsilon);
+  return e;
+}
+void check_gain(const Check& check, std::string_view name, const Tensor& gain, const Tensor& x, std::int64_t columns) {
+  check.type(x.dtype(), {{name, gain}});
+  check.count({name, gain}, columns, "the columns of x");
+}
+}  // namespace
+
+Extents check_norm(const Stream& stream, const Tensor& out, const Tensor& x, const Tensor& sums, const Tensor& gain,
+                   const Tensor& bias, const Norm& how) {
+  const Check check("norm", stream);
+  const Extents e = check_norm_operands(check, x, sums, how);
+  check.alike({{"out", out}, {"x", x}});
+  check_gain(check, "gain", gain, x, e.columns);
+  require(!(how.kind == NormKind::rms && bias), "norm: a bias was given to an rms norm, which has none");
+  if (bias) check_gain(check, "bias", bias, x, e.columns);
+  check.apart({"out", out}, {{"x", x}, {"sums", sums}, {"gain", gain}, {"bias", bias}});
+  return e;
+}
+
+Extents check_norm_backward_sums(const Stream& stream, const Tensor& sums, const Tensor& dy, const Tensor& x,
+                                 const Tensor& forward_sums, const Tensor& gain, const Norm& how) {
+  const Check check("norm_backward_sums", stream);
+  const Extents e = check_norm_operands(check, x, forward_sums, how);
+  check.alike({{"x", x}, {"dy", dy}});
+  check_gain(check, "gain", gain, x, e.columns);
+  check.type(DType::f64, {{"sums", sums}});
+  check.count({"sums", sums}, e.rows * 2, "rows of x * 2");
+  check.apart({"sums", sums}, {{"dy", dy}, {"x", x}, {"forward_sums", forward_sums}, {"gain", gain}});
+  return e;
+}
+
+Extents check_norm_backward(const Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x,
+                            const Tensor& forward_sums, const Tensor& backward_sums, const Tensor& gain,
+                            const Norm& how) {
+  const Check check("norm_backward", stream);
+  const Extents e = check_norm_operands(check, x, forward_sums, how);
+  check.alike({{"x", x}, {"dx", dx}, {"dy", dy}});
+  check_gain(check, "gain", gain, x, e.columns);
+  check.type(DType::f64, {{"backward_sums", backward_sums}});
+  check.count({"backward_sums", backward_sums}, e.rows * 2, "rows of x * 2");
+  check.apart({"dx", dx},
+              {{"dy", dy}, {"x", x}, {"forward_sums", forward_sums}, {"backward_sums", backward_sums}, {"gain", gain}});
+  return e;
+}
+
+Extents check_norm_backward_parameters(const Stream& stream, const Tensor& dgain, const Tensor& dbias, const Tensor& dy,
+                                       const Tensor& x, const Tensor& forward_sums, const Norm& how) {
+  const Check check("norm_backward_parameters", stream);
+  const Extents e = check_norm_operands(check, x, forward_sums, how);
+  check.alike({{"x", x}, {"dy", dy}});
+  if (dgain) check_gain(check, "dgain", dgain, x, e.columns);
+  if (dbias) check_gain(check, "dbias", dbias, x, e.columns);
+  check.apart({"dgain", dgain}, {{"dbias", dbias}, {"dy", dy}, {"x", x}, {"forward_sums", forward_sums}});
+  check.apart({"dbias", dbias}, {{"dy", dy}, {"x", x}, {"forward_sums", forward_sums}});
+  return e;
+}
+
+namespace {
+Extents check_lookup(const Check& check, Named table, Named rows, Named ids, std::int64_t first_row) {
+  check.real({table, rows});
+  check.type(DType::i32, {ids});
+  check.that(table.tensor.shape().rank() == 2, "a table of two dims", table.tensor.shape().text());
+  const Extents e = check.matrix(rows);
+  check.that(e.columns == table.tensor.shape()[1], "columns as many as the table's", rows.tensor.shape().text());
+  check.count(ids, e.rows, "one id per row");
+  check.that(first_row >= 0, "a first row of at least 0", first_row);
+  return e;
+}
+}  // namespace
+
+Extents check_embedding(const Stream& stream, const Tensor& out, const Tensor& table, const Tensor& ids,
+                        std::int64_t first_row) {
+  const Check check("embedding", stream);
+  const Extents e = check_lookup(check, {"table", table}, {"out", out}, {"ids", ids}, first_row);
+  check.apart({"out", out}, {{"table", table}, {"ids", ids}});
+  return e;
+}
+
+Extents check_embedding_backward(const Stream& stream, const Tensor& dtable, const Tensor& dout, const Tensor& ids,
+                                 std::int64_t first_row) {
+  const Check check("embedding_backward", stream);
+  const Extents e = check_lookup(check, {"dtable", dtable}, {"dout", dout}, {"ids", ids}, first_row);
+  check.apart({"dtable", dtable}, {{"dout", dout}, {"ids", ids}});
+  return e;
+}
+
+namespace {
+std::int64_t q_count(const Attention& how) { return how.rows * how.q_tokens * how.groups * how.q_width; }
+std::int64_t kv_count(const Attention& how) { return how.rows * how.kv_tokens * how.groups * how.kv_width; }
+std::int64_t out_count(const Attention& how) { return how.rows * how.q_tokens * how.groups * how.queries * how.head; }
+std::int64_t log_sum_count(const Attention& how) { return how.rows * how.q_tokens * how.groups * how.queries; }
+
+void check_attention_layout(const Check& check, const Tensor& q, const Tensor& kv, const Tensor& out,
+                            const Tensor& log_sum, const Attention& how) {
+  check.real({{"q", q}, {"kv", kv}, {"out", out}, {"log_sum", log_sum}});
+  check.that(how.rows >= 0 && how.q_tokens >= 0 && how.kv_tokens >= 0, "no negative rows or tokens",
+             fmt::format("{} rows, {} and {} tokens", how.rows, how.q_tokens, how.kv_tokens));
+  check.that(how.groups > 0 && how.queries > 0 && how.head > 0, "groups, queries and head of at least 1",
+             fmt::format("{} groups, {} queries, head {}", how.groups, how.queries, how.head));
+  check.that(how.q_width >= how.queries * how.head, "a q_width of at least queries * head", how.q_width);
+  check.that(how.kv_offset >= 0 && how.kv_width >= how.kv_offset + 2 * how.head,
+             "a kv_width of at least kv_offset + 2 * head", how.kv_width);
+  check.that(how.q_first >= 0 && how.kv_first >= 0, "first positions of at least 0",
+             std::min(how.q_first, how.kv_first));
+  check.that(std::isfinite(how.scale), "a finite scale", how.scale);
+  check.count({"q", q}, q_count(how), "rows * q_tokens * groups * q_width");
+  check.count({"kv", kv}, kv_count(how), "rows * kv_tokens * groups * kv_width");
+  check.count({"out", out}, out_count(how), "rows * q_tokens * groups * queries * head");
+  check.count({"log_sum", log_sum}, log_sum_count(how), "rows * groups * queries * q_tokens");
+  check.that(how.dropout >= 0 && how.dropout < 1, "a dropout probability in [0, 1)", how.dropout);
+  if (how.dropout == 0) return;
+  check.that(how.first_row >= 0, "a first row of at least 0", how.first_row);
+  check.part("heads", how.first_head, how.groups * how.queries, how.heads_global);
+  check.part("query positions", how.q_first, how.q_tokens, how.q_global);
+  check.part("key positions", how.kv_first, how.kv_tokens, how.kv_global);
+}
+}  // namespace
+
+void check_attention(const Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
+                     const Attention& how) {
+  const Check check("attention", stream);
+  check_attention_layout(check, q, kv, out, log_sum, how);
+  check.apart({"out", out}, {{"log_sum", log_sum}, {"q", q}, {"kv", kv}});
+  check.apart({"log_sum", log_sum}, {{"q", q}, {"kv", kv}});
+}
+
+void check_attention_backward(const Stream& stream, const Tensor& dq, const Tensor& dkv, const Tensor& dout,
+                              const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
+                              const Attention& how) {
+  const Check check("attention_backward", stream);
+  check_attention_layout(check, q, kv, out, log_sum, how);
+  check.type(q.dtype(), {{"dq", dq}, {"dkv", dkv}, {"dout", dout}});
+  check.count({"dq", dq}, q_count(how), "rows * q_tokens * groups * q_width");
+  check.count({"dkv", dkv}, kv_count(how), "rows * kv_tokens * groups * kv_width");
+  check.count({"dout", dout}, out_count(how), "rows * q_tokens * groups * queries * head");
+  for (const Named& d : {Named{"dq", dq}, Named{"dkv", dkv}})
+    check.apart(d, {{"dout", dout}, {"out", out}, {"log_sum", log_sum}, {"q", q}, {"kv", kv}});
+  check.apart_or_same({"dq", dq}, {{"dkv", dkv}});
+  if (!dq.overlaps(dkv)) return;
+  const std::int64_t width = (how.queries + 2) * how.head;
+  check.that(how.q_tokens == how.kv_tokens && how.q_width == width && how.kv_width == width &&
+                 how.kv_offset == how.queries * how.head,
+             "the packed layout of ops.h when dq and dkv are one tensor",
+             fmt::format("q_width {}, kv_width {}, kv_offset {}", how.q_width, how.kv_width, how.kv_offset));
+}
+
+void check_rotary(const Stream& stream, const Tensor& out, const Tensor& x, const Rotary& how) {
+  const Check check("rotary", stream);
+  check.alike({{"out", out}, {"x", x}});
+  check.apart_or_same({"out", out}, {{"x", x}});
+  check.that(how.rows >= 0 && how.tokens >= 0 && how.groups > 0, "rows and tokens of at least 0, groups of at least 1",
+             fmt::format("{} rows, {} tokens, {} groups", how.rows, how.tokens, how.groups));
+  check.that(how.head > 0 && how.head % 2 == 0, "an even head width", how.head);
+  check.that(how.heads >= 0 && how.heads * how.head <= how.width, "heads that fit into the width of a group",
+             how.heads);
+  check.that(how.base > 0 && std::isfinite(how.base), "a base above 0", how.base);
+  check.that(how.first_token >= 0, "a first token of at least 0", how.first_token);
+  check.count({"x", x}, how.rows * how.tokens * how.groups * how.width, "rows * tokens * groups * width");
+}
+
+namespace {
+void check_vocabulary(const Check& check, const CrossEntropy& how, std::int64_t held) {
+  check.part("words", how.first_word, held, how.words);
+  check.that(how.smoothing >= 0 && how.smoothing < 1, "a smoothing in [0, 1)", how.smoothing);
+}
+void check_row_facts(const Check& check, const Tensor& max, const Tensor& sums, const Tensor& labels,
+                     std::int64_t rows) {
+  check.type(DType::f64, {{"max", max}, {"sums", sums}});
+  check.type(DType::i32, {{"labels", labels}});
+  check.count({"max", max}, rows, "one per row");
+  check.count({"sums", sums}, rows * 3, "three per row");
+  check.count({"labels", labels}, rows, "one per row");
+}
+}  // namespace
+
+Extents check_cross_entropy_max(const Stream& stream, const Tensor& max, const Tensor& logits) {
+  const Check check("cross_entropy_max", stream);
+  check.real({{"logits", logits}});
+  check.type(DType::f64, {{"max", max}});
+  const Extents e = check.matrix({"logits", logits});
+  check.count({"max", max}, e.rows, "one per row");
+  check.apart({"max", max}, {{"logits", logits}});
+  return e;
+}
+
+Extents check_cross_entropy_sums(const Stream& stream, const Tensor& sums, const Tensor& logits, const Tensor& max,
+                                 const Tensor& labels, const CrossEntropy& how) {
+  const Check check("cross_entropy_sums", stream);
+  check.real({{"logits", logits}});
+  const Extents e = check.matrix({"logits", logits});
+  check_row_facts(check, max, sums, labels, e.rows);
+  check_vocabulary(check, how, e.columns);
+  check.apart({"sums", sums}, {{"logits", logits}, {"max", max}, {"labels", labels}});
+  return e;
+}
+
+std::int64_t check_cross_entropy_loss(const Stream& stream, const Tensor& loss, const Tensor& sums, const Tensor& max,
+                                      const Tensor& labels, const CrossEntropy& how) {
+  const Check check("cross_entropy_loss", stream);
+  check.type(DType::f64, {{"loss", loss}});
+  check.count({"loss", loss}, 2, "loss and count");
+  check.type(DType::i32, {{"labels", labels}});
+  check_row_facts(check, max, sums, labels, labels.count());
+  check_vocabulary(check, how, 0);
+  check.apart({"loss", loss}, {{"sums", sums}, {"max", max}, {"labels", labels}});
+  return labels.count();
+}
+
+Extents check_cross_entropy_backward(const Stream& stream, const Tensor& dlogits, const Tensor& logits,
+                                     const Tensor& max, const Tensor& sums, const Tensor& labels,
+                                     const CrossEntropy& how) {
+  const Check check("cross_entropy_backward", stream);
+  check.alike({{"logits", logits}, {"dlogits", dlogits}});
+  const Extents e = check.matrix({"logits", logits});
+  check_row_facts(check, max, sums, labels, e.rows);
+  check_vocabulary(check, how, e.columns);
+  check.apart_or_same({"dlogits", dlogits}, {{"logits", logits}});
+  check.apart({"dlogits", dlogits}, {{"max", max}, {"sums", sums}, {"labels", labels}});
+  return e;
+}
+
+void check_labels(std::span<const std::int32_t> labels, const CrossEntropy& how) {
+  for (const std::int32_t label : labels)
+    require(label < how.words, "cross entropy: label {} is beyond the vocabulary of {} words", label, how.words);
+}
+
+void check_move_block(const Stream& stream, const Tensor& out, const Tensor& in, const BlockMove& how) {
+  const Check check("move_block", stream);
+  check.here({"out", out});
+  check.type(out.dtype(), {{"in", in}});
+  check.that(how.outer >= 0 && how.rows >= 0 && how.inner >= 0, "no negative extents",
+             fmt::format("outer {}, rows {}, inner {}", how.outer, how.rows, how.inner));
+  check.part("rows of out", how.out_first, how.rows, how.out_rows);
+  check.part("rows of in", how.in_first, how.rows, how.in_rows);
+  check.count({"out", out}, how.outer * how.out_rows * how.inner, "outer * out_rows * inner");
+  check.count({"in", in}, how.outer * how.in_rows * how.inner, "outer * in_rows * inner");
+  check.apart({"out", out}, {{"in", in}});
+}
+
+void check_sum_of_squares(const Stream& stream, const Tensor& sum, const Tensor& x) {
+  const Check check("sum_of_squares", stream);
+  check.real({{"x", x}});
+  check.type(DType::f64, {{"sum", sum}});
+  check.count({"sum", sum}, 1, "a single number");
+  check.apart({"sum", sum}, {{"x", x}});
+}
+
+void check_step_scalars(const Stream& stream, const Tensor& scalars, const Tensor& totals, double rate,
+                        double clip_norm, std::int64_t step) {
+  const Check check("step_scalars", stream);
+  check.type(DType::f64, {{"scalars", scalars}, {"totals", totals}});
+  check.count({"scalars", scalars}, kStepScalars, "the step scalars of ops.h");
+  check.count({"totals", totals}, 3, "loss, count, norm squared");
+  check.that(rate >= 0 && std::isfinite(rate), "a rate of at least 0", rate);
+  check.that(clip_norm >= 0, "a clip norm of at least 0", clip_norm);
+  check.that(step >= 1, "steps counted from 1", step);
+  check.apart({"scalars", scalars}, {{"totals", totals}});
+}
+
+void check_adamw(const Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
+                 const Tensor& second_moment, const Tensor& scalars, const AdamW& how) {
+  const Check check("adamw", stream);
+  check.alike(
+      {{"values", values}, {"gradients", gradients}, {"first_moment", first_moment}, {"second_moment", second_moment}});
+  check.type(DType::f64, {{"scalars", scalars}});
+  check.count({"scalars", scalars}, kStepScalars, "the step scalars of ops.h");
+  check.that(how.beta1 >= 0 && how.beta1 < 1, "a beta1 in [0, 1)", how.beta1);
+  check.that(how.beta2 >= 0 && how.beta2 < 1, "a beta2 in [0, 1)", how.beta2);
+  check.that(how.epsilon >= 0, "an epsilon of at least 0", how.epsilon);
+  check.apart({"values", values},
+              {{"gradients", gradients}, {"first_moment", first_moment}, {"second_moment", second_moment}});
+  check.apart({"first_moment", first_moment}, {{"gradients", gradients}, {"second_moment", second_moment}});
+  check.apart({"second_moment", second_moment}, {{"gradients", gradients}});
+}
+
+void check_sgd_momentum(const Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& velocity,
+                        const Tensor& scalars, const SgdMomentum& how) {
+  const Check check("sgd_momentum", stream);
+  check.alike({{"values", values}, {"gradients", gradients}});
+  if (velocity) check.alike({{"values", values}, {"velocity", velocity}});
+  require(velocity || how.momentum == 0, "sgd_momentum: a momentum of {} needs a velocity", how.momentum);
+  check.type(DType::f64, {{"scalars", scalars}});
+  check.count({"scalars", scalars}, kStepScalars, "the step scalars of ops.h");
+  check.that(how.momentum >= 0 && how.momentum < 1, "a momentum in [0, 1)", how.momentum);
+  check.apart({"values", values}, {{"gradients", gradients}, {"velocity", velocity}});
+  check.apart({"gradients", gradients}, {{"velocity", velocity}});
+}
+
+}  // namespace quadrille

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each op demands of its operands: types, counts, places, options. Every back end calls the check of an op first,
+// so that all refuse alike, and takes from it the extents that it works on. Messages say what was found and what was
+// wanted.
+//
+// Rows and columns of a tensor here: the last dim is the columns, all dims before it are the rows.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/ops.h"
+
+namespace quadrille {
+
+struct MatmulExtents {
+  std::int64_t m = 0, n = 0, k = 0;
+};
+struct Extents {
+  std::int64_t rows = 0, columns = 0;
+};
+
+MatmulExtents check_matmul(const Stream&, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
+                           const Matmul&);
+
+void check_add(const Stream&, const Tensor& out, const Tensor& a, const Tensor& b);
+Extents check_add_bias(const Stream&, const Tensor& out, const Tensor& x, const Tensor& bias);
+Extents check_sum_rows(const Stream&, const Tensor& out, const Tensor& x);
+void check_gelu(const Stream&, const Tensor& out, const Tensor& x);
+void check_gelu_backward(const Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x);
+void check_gated_silu(const Stream&, const Tensor& out, const Tensor& gate, const Tensor& up);
+void check_gated_silu_backward(const Stream&, const Tensor& dgate, const Tensor& dup, const Tensor& dy,
+                               const Tensor& gate, const Tensor& up);
+void check_dropout(const Stream&, const Tensor& out, const Tensor& x, const Dropout&);
+
+Extents check_norm_sums(const Stream&, const Tensor& sums, const Tensor& x);
+Extents check_norm(const Stream&, const Tensor& out, const Tensor& x, const Tensor& sums, const Tensor& gain,
+                   const Tensor& bias, const Norm&);
+Extents check_norm_backward_sums(const Stream&, const Tensor& sums, const Tensor& dy, const Tensor& x,
+                                 const Tensor& forward_sums, const Tensor& gain, const Norm&);
+Extents check_norm_backward(const Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x,
+                            const Tensor& forward_sums, const Tensor& backward_sums, const Tensor& gain, const Norm&);
+Extents check_norm_backward_parameters(const Stream&, const Tensor& dgain, const Tensor& dbias, const Tensor& dy,
+                                       const Tensor& x, const Tensor& forward_sums, const Norm&);
+
+Extents check_embedding(const Stream&, const Tensor& out, const Tensor& table, const Tensor& ids,
+                        std::int64_t first_row);
+Extents check_embedding_backward(const Stream&, const Tensor& dtable, const Tensor& dout, const Tensor& ids,
+                                 std::int64_t first_row);
+
+void check_attention(const Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
+                     const Attention&);
+void check_attention_backward(const Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
+                              const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Attention&);
+void check_rotary(const Stream&, const Tensor& out, const Tensor& x, const Rotary&);
+
+Extents check_cross_entropy_max(const Stream&, const Tensor& max, const Tensor& logits);
+Extents check_cross_entropy_sums(const Stream&, const Tensor& sums, const Tensor& logits, const Tensor& max,
+                                 const Tensor& labels, const CrossEntropy&);
+std::int64_t check_cross_entropy_loss(const Stream&, const Tensor& loss, const Tensor& sums, const Tensor& max,
+                                      const Tensor& labels,
+                                      const CrossEntropy&);  // rows
+Extents check_cross_entropy_backward(const Stream&, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
+                                     const Tensor& sums, const Tensor& labels, const CrossEntropy&);
+// For back ends that can read labels: one beyond the vocabulary would otherwise give a wrong loss silently.
+void check_labels(std::span<const std::int32_t> labels, const CrossEntropy&);
+
+void check_move_block(const Stream&, const Tensor& out, const Tensor& in, const BlockMove&);
+
+void check_sum_of_squares(const Stream&, const Tensor& sum, const Tensor& x);
+void check_step_scalars(const Stream&, const Tensor& scalars, const Tensor& totals, double rate, double clip_norm,
+                        std::int64_t step);
+void check_adamw(const Stream&, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
+                 const Tensor& second_moment, const Tensor& scalars, const AdamW&);
+void check_sgd_momentum(const Stream&, const Tensor& values, const Tensor& gradients, const Tensor& velocity,
+                        const Tensor& scalars, const SgdMomentum&);
+
+}  // namespace quadrille

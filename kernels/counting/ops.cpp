@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/counting/ops.h"
+
+#include "core/error.h"
+#include "kernels/backend.h"
+#include "kernels/bills.h"
+#include "kernels/checks.h"
+
+namespace quadrille {
+
+CountingOps::CountingOps(std::int64_t attention_block) : attention_block_(attention_block) {
+  require(attention_block > 0, "counting: an attention block of {} query tokens, wanted at least 1", attention_block);
+}
+
+Cost CountingOps::matmul(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
+                         const Matmul& how) const {
+  check_matmul(stream, out, a, b, bias, how);
+  return bill_matmul(out, a, b, bias, how);
+}
+
+Cost CountingOps::add(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b) const {
+  check_add(stream, out, a, b);
+  return bill_add(out, a, b);
+}
+
+Cost CountingOps::add_bias(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& bias) const {
+  check_add_bias(stream, out, x, bias);
+  return bill_add_bias(out, x, bias);
+}
+
+Cost CountingOps::sum_rows(Stream& stream, const Tensor& out, const Tensor& x, Write write) const {
+  check_sum_rows(stream, out, x);
+  return bill_sum_rows(out, x, write);
+}
+
+Cost CountingOps::gelu(Stream& stream, const Tensor& out, const Tensor& x) const {
+  check_gelu(stream, out, x);
+  return bill_gelu(out, x);
+}
+
+Cost CountingOps::gelu_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x) const {
+  check_gelu_backward(stream, dx, dy, x);
+  return bill_gelu_backward(dx, dy, x);
+}
+
+Cost CountingOps::gated_silu(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor& up) const {
+  check_gated_silu(stream, out, gate, up);
+  return bill_gated_silu(out, gate, up);
+}
+
+Cost CountingOps::gated_silu_backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tensor& dy,
+                                      const Tensor& gate, const Tensor& up) const {
+  check_gated_silu_backward(stream, dgate, dup, dy, gate, up);
+  return bill_gated_silu_backward(dgate, dup, dy, gate, up);
+}
+
+Cost CountingOps::dropout(Stream& stream, const Tensor& out, const Tensor& x, const Dropout& how) const {
+  check_dropout(stream, out, x, how);
+  return bill_dropout(out, x);
+}
+
+Cost CountingOps::norm_sums(Stream& stream, const Tensor& sums, const Tensor& x) const {
+  check_norm_sums(stream, sums, x);
+  return bill_norm_sums(sums, x);
+}
+
+Cost CountingOps::norm(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& sums, const Tensor& gain,
+                       const Tensor& bias, const Norm& how) const {
+  check_norm(stream, out, x, sums, gain, bias, how);
+  return bill_norm(out, x, sums, gain, bias);
+}
+
+Cost CountingOps::norm_backward_sums(Stream& stream, const Tensor& sums, const Tensor& dy, const Tensor& x,
+                                     const Tensor& forward_sums, const Tensor& gain, const Norm& how) const {
+  check_norm_backward_sums(stream, sums, dy, x, forward_sums, gain, how);
+  return bill_norm_backward_sums(sums, dy, x, forward_sums, gain);
+}
+
+Cost CountingOps::norm_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x,
+                                const Tensor& forward_sums, const Tensor& backward_sums, const Tensor& gain,
+                                const Norm& how, Write write) const {
+  check_norm_backward(stream, dx, dy, x, forward_sums, backward_sums, gain, how);
+  return bill_norm_backward(dx, dy, x, forward_sums, backward_sums, gain, write);
+}
+
+Cost CountingOps::norm_backward_parameters(Stream& stream, const Tensor& dgain, const Tensor& dbias, const Tensor& dy,
+                                           const Tensor& x, const Tensor& forward_sums, const Norm& how) const {
+  check_norm_backward_parameters(stream, dgain, dbias, dy, x, forward_sums, how);
+  return bill_norm_backward_parameters(dgain, dbias, dy, x, forward_sums);
+}
+
+Cost CountingOps::embedding(Stream& stream, const Tensor& out, const Tensor& table, const Tensor& ids,
+                            std::int64_t first_row) const {
+  check_embedding(stream, out, table, ids, first_row);
+  return bill_embedding(out, table, ids);
+}
+
+Cost CountingOps::embedding_backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Tensor& ids,
+                                     std::int64_t first_row) const {
+  check_embedding_backward(stream, dtable, dout, ids, first_row);
+  return bill_embedding_backward(dtable, dout, ids);
+}
+
+Cost CountingOps::attention(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
+                            const Attention& how) const {
+  check_attention(stream, out, log_sum, q, kv, how);
+  return bill_attention(out, log_sum, q, kv, how, attention_block_);
+}
+
+Cost CountingOps::attention_backward(Stream& stream, const Tensor& dq, const Tensor& dkv, const Tensor& dout,
+                                     const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
+                                     const Attention& how) const {
+  check_attention_backward(stream, dq, dkv, dout, out, log_sum, q, kv, how);
+  return bill_attention_backward(dq, dkv, dout, out, log_sum, q, kv, how, attention_block_);
+}
+
+Cost CountingOps::rotary(Stream& stream, const Tensor& out, const Tensor& x, const Rotary& how) const {
+  check_rotary(stream, out, x, how);
+  return bill_rotary(out, x);
+}
+
+Cost CountingOps::cross_entropy_max(Stream& stream, const Tensor& max, const Tensor& logits) const {
+  check_cross_entropy_max(stream, max, logits);
+  return bill_cross_entropy_max(max, logits);
+}
+
+Cost CountingOps::cross_entropy_sums(Stream& stream, const Tensor& sums, const Tensor& logits, const Tensor& max,
+                                     const Tensor& labels, const CrossEntropy& how) const {
+  check_cross_entropy_sums(stream, sums, logits, max, labels, how);
+  return bill_cross_entropy_sums(sums, logits, max, labels);
+}
+
+Cost CountingOps::cross_entropy_loss(Stream& stream, const Tensor& loss, const Tensor& sums, const Tensor& max,
+                                     const Tensor& labels, const CrossEntropy& how) const {
+  check_cross_entropy_loss(stream, loss, sums, max, labels, how);
+  return bill_cross_entropy_loss(loss, sums, max, labels);
+}
+
+Cost CountingOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
+                                         const Tensor& sums, const Tensor& labels, const CrossEntropy& how) const {
+  check_cross_entropy_backward(stream, dlogits, logits, max, sums, labels, how);
+  return bill_cross_entropy_backward(dlogits, logits, max, sums, labels);
+}
+
+Cost CountingOps::move_block(Stream& stream, const Tensor& out, const Tensor& in, const BlockMove& how) const {
+  check_move_block(stream, out, in, how);
+  return bill_move_block(out, how);
+}
+
+Cost CountingOps::sum_of_squares(Stream& stream, const Tensor& sum, const Tensor& x) const {
+  check_sum_of_squares(stream, sum, x);
+  return bill_sum_of_squares(sum, x);
+}
+
+Cost CountingOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& totals, double rate,
+                               double clip_norm, std::int64_t step) const {
+  check_step_scalars(stream, scalars, totals, rate, clip_norm, step);
+  return bill_step_scalars(scalars, totals);
+}
+
+Cost CountingOps::adamw(Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
+                        const Tensor& second_moment, const Tensor& scalars, const AdamW& how) const {
+  check_adamw(stream, values, gradients, first_moment, second_moment, scalars, how);
+  return bill_adamw(values, gradients, first_moment, second_moment, scalars);
+}
+
+Cost CountingOps::sgd_momentum(Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& velocity,
+                               const Tensor& scalars, const SgdMomentum& how) const {
+  check_sgd_momentum(stream, values, gradients, velocity, scalars, how);
+  return bill_sgd_momentum(values, gradients, velocity, scalars);
+}
+
+const Ops& counting_ops() {
+  static const CountingOps ops(1);
+  return ops;
+}
+
+std::unique_ptr<Ops> make_counting_ops(std::int64_t attention_block) {
+  return std::make_unique<CountingOps>(attention_block);
+}
+
+}  // namespace quadrille

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of a step in the reference: the norm, the step scalars, the optimizers.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/bills.h"
+#include "kernels/checks.h"
+#include "kernels/reference/numbers.h"
+#include "kernels/reference/ops.h"
+
+namespace quadrille {
+
+Cost ReferenceOps::sum_of_squares(Stream& stream, const Tensor& sum, const Tensor& x) const {
+  check_sum_of_squares(stream, sum, x);
+  double squares = 0;
+  with_type_of(x, [&]<class T>(T) {
+    const T* x_at = numbers<T>(x);
+    for (std::int64_t i = 0; i < x.count(); ++i) {
+      const double v = x_at[i];
+      squares += v * v;
+    }
+  });
+  numbers<double>(sum)[0] += squares;
+  return bill_sum_of_squares(sum, x);
+}
+
+Cost ReferenceOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& totals, double rate,
+                                double clip_norm, std::int64_t step) const {
+  check_step_scalars(stream, scalars, totals, rate, clip_norm, step);
+  const double* from = numbers<double>(totals);
+  const double loss = from[0], count = from[1], squares = from[2];
+  const bool finite = std::isfinite(loss) && std::isfinite(squares) && std::isfinite(count) && count > 0;
+  const double norm = std::sqrt(squares) / count;
+  const double clipped = clip_norm > 0 && norm > clip_norm ? clip_norm / norm : 1;
+  double* to = numbers<double>(scalars);
+  to[kLossSum] = loss;
+  to[kCount] = count;
+  to[kNormSquared] = squares;
+  to[kGradientNorm] = norm;
+  to[kFactor] = finite ? clipped / count : 0;
+  to[kRate] = rate;
+  to[kFinite] = finite ? 1 : 0;
+  to[kStep] = static_cast<double>(step);
+  return bill_step_scalars(scalars, totals);
+}
+
+// Loshchilov and Hutter 2019: the decay acts on the values, not through the moments.
+Cost ReferenceOps::adamw(Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
+                         const Tensor& second_moment, const Tensor& scalars, const AdamW& how) const {
+  check_adamw(stream, values, gradients, first_moment, second_moment, scalars, how);
+  const double* step = numbers<double>(scalars);
+  const double of_first = 1 - std::pow(how.beta1, step[kStep]), of_second = 1 - std::pow(how.beta2, step[kStep]);
+  with_type_of(values, [&]<class T>(T) {
+    T* values_at = numbers<T>(values);
+    T* first_moment_at = numbers<T>(first_moment);
+    T* second_moment_at = numbers<T>(second_moment);
+    const T* gradients_at = numbers<T>(gradients);
+    for (std::int64_t i = 0; i < values.count() && step[kFinite] != 0; ++i) {
+      T &value = values_at[i], &m = first_moment_at[i], &v = second_moment_at[i];
+      const double g = step[kFactor] * gradients_at[i];
+      const double new_m = how.beta1 * m + (1 - how.beta1) * g, new_v = how.beta2 * v + (1 - how.beta2) * g * g;
+      const double change =
+          (new_m / of_first) / (std::sqrt(new_v / of_second) + how.epsilon) + how.weight_decay * value;
+      m = static_cast<T>(new_m);
+      v = static_cast<T>(new_v);
+      value = static_cast<T>(value - step[kRate] * change);
+    }
+  });
+  return bill_adamw(values, gradients, first_moment, second_moment, scalars);
+}
+
+Cost ReferenceOps::sgd_momentum(Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& velocity,
+                                const Tensor& scalars, const SgdMomentum& how) const {
+  check_sgd_momentum(stream, values, gradients, velocity, scalars, how);
+  const double* step = numbers<double>(scalars);
+  with_type_of(values, [&]<class T>(T) {
+    T* values_at = numbers<T>(values);
+    const T* gradients_at = numbers<T>(gradients);
+    T* velocities = numbers<T>(velocity);
+    for (std::int64_t i = 0; i < values.count() && step[kFinite] != 0; ++i) {
+      T& value = values_at[i];
+      const double g = step[kFactor] * gradients_at[i] + how.weight_decay * value;
+      const double moved = velocities ? how.momentum * velocities[i] + g : g;
+      const double change = how.nesterov ? g + how.momentum * moved : moved;
+      if (velocities) velocities[i] = static_cast<T>(moved);
+      value = static_cast<T>(value - step[kRate] * change);
+    }
+  });
+  return bill_sgd_momentum(values, gradients, velocity, scalars);
+}
+
+}  // namespace quadrille

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/gpt/gpt.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "models/nn/layers.h"
+
+namespace quadrille {
+
+namespace {
+
+constexpr double kInitialDeviation = 0.02;   // Radford et al. 2019; residual projections divided by sqrt(2 layers)
+constexpr const char* kTable = "table";
+
+NormKind norm_kind(const GptConfig& c) { return c.rms ? NormKind::rms : NormKind::layer; }
+
+// Word and position rows. Learned positions are chosen by address, so a rank with a part of the tokens reads its own rows.
+class Embed : public Block {
+ public:
+  Embed(Parameters& parameters, const GptConfig& c, const std::string& table_bucket) : Block("embed"), config_(c) {
+    table_ = &parameters.make(kTable, table_bucket, {{Axis::vocab, c.vocabulary}, {Axis::embed, c.embed}}, 0, kInitialDeviation, true);
+    if (!c.rotary) positions_ = &parameters.make("positions", "embed", {{Axis::none, c.tokens}, {Axis::embed, c.embed}}, 0, kInitialDeviation);
+  }
+  Var forward(Tape& tape, Var) override {
+    tape.scope("embedding");
+    Var x = tape.settle(tape.embedding(tape.use(*table_), tape.micro_batch().tokens));
+    if (positions_) x = tape.add_positions(x, tape.use(*positions_));
+    return tape.dropout(x, config_.dropout, "embedding");
+  }
+  Parameter& table() { return *table_; }
+
+ private:
+  GptConfig config_;
+  Parameter* table_;
+  Parameter* positions_ = nullptr;
+};
+
+// One decoder layer: attention and MLP, each behind a norm, each added back to the stream. x [batch, sequence, embed].
+class DecoderLayer : public Block {
+ public:
+  DecoderLayer(Parameters& p, const GptConfig& c, std::int64_t index)
+      : Block(name_of_layer(index)), config_(c), name_(name_of_layer(index)), embed_{Axis::embed, c.embed}, mlp_{Axis::mlp, c.mlp},
+        norm1_(p, name_, name_ + ".norm1", embed_, norm_kind(c), c.norm_epsilon),
+        qkv_(p, name_, name_ + ".qkv", {embed_}, {{Axis::heads, c.kv_heads}, {Axis::none, (c.queries() + 2) * c.head()}}, c.bias, kInitialDeviation),
+        proj_(p, name_, name_ + ".proj", {{Axis::heads, c.kv_heads}, {Axis::none, c.queries() * c.head()}}, {embed_}, c.bias, residual(c)),
+        norm2_(p, name_, name_ + ".norm2", embed_, norm_kind(c), c.norm_epsilon),
+        up_(p, name_, name_ + ".up", {embed_}, {mlp_}, c.bias, kInitialDeviation),
+        down_(p, name_, name_ + ".down", {mlp_}, {embed_}, c.bias, residual(c)) {
+    if (c.gated) gate_ = std::make_unique<Linear>(p, name_, name_ + ".gate", Dims{embed_}, Dims{mlp_}, c.bias, kInitialDeviation);
+  }
+  Var forward(Tape& tape, Var x) override {
+    x = tape.add(x, tape.dropout(attend(tape, norm1_(tape, x)), config_.dropout, name_ + ".proj"));
+    return tape.add(x, tape.dropout(down_(tape, widen(tape, norm2_(tape, x))), config_.dropout, name_ + ".down"));
+  }
+
+ private:
+  static std::string name_of_layer(std::int64_t index) { return "layers." + std::to_string(index); }
+  static double residual(const GptConfig& c) { return kInitialDeviation / std::sqrt(2.0 * static_cast<double>(c.layers)); }
+  Var attend(Tape& tape, Var x) {
+    const std::string dropout_name = name_ + ".attention";
+    const Tape::Heads heads{config_.queries(), config_.head(), true, config_.dropout, dropout_name};
+    Var packed = qkv_(tape, x);
+    if (config_.rotary) packed = tape.rotary(packed, heads, config_.rotary_base);
+    return proj_(tape, tape.attention(packed, heads));
+  }
+  Var widen(Tape& tape, Var x) {
+    if (!gate_) return tape.gelu(up_(tape, x));
+    const Var gate = (*gate_)(tape, x);
+    return tape.gated_silu(gate, up_(tape, x));
+  }
+
+  GptConfig config_;
+  std::string name_;
+  Dim embed_, mlp_;
+  NormLayer norm1_;
+  Linear qkv_, proj_;
+  NormLayer norm2_;
+  Linear up_, down_;
+  std::unique_ptr<Linear> gate_;
+};
+
+class Head : public Block {
+ public:
+  Head(Parameters& p, const GptConfig& c, Parameter* tied, double smoothing)
+      : Block("head"), words_{Axis::vocab, c.vocabulary}, norm_(p, "head", "head.norm", {Axis::embed, c.embed}, norm_kind(c), c.norm_epsilon), smoothing_(smoothing),
+        table_(tied ? tied : &p.make("head.table", "head", {words_, {Axis::embed, c.embed}}, 0, kInitialDeviation, true)) {}
+  Var forward(Tape& tape, Var x) override {
+    x = norm_(tape, x);
+    tape.scope("head");
+    const Var logits = tape.settle(tape.linear(x, tape.use(*table_), 1, {words_}, Tape::Summed::last));
+    tape.cross_entropy(logits, smoothing_);
+    return {};
+  }
+
+ private:
+  Dim words_;
+  NormLayer norm_;
+  double smoothing_;
+  Parameter* table_;
+};
+
+class GptDescription : public ModelDescription {
+ public:
+  GptDescription(GptConfig config, Json resolved) : c_(config), resolved_(std::move(resolved)) {}
+  std::int64_t tokens() const override { return c_.tokens; }
+  std::int64_t vocabulary() const override { return c_.vocabulary; }
+  std::int64_t embed() const override { return c_.embed; }
+  std::vector<Requirement> requirements() const override {
+    return {{"model.embed", Axis::embed, c_.embed}, {"model.heads", Axis::heads, c_.heads}, {"model.kv_heads", Axis::heads, c_.kv_heads},
+            {"model.mlp", Axis::mlp, c_.mlp}};
+  }
+  double forward_flops(std::int64_t rows, bool causal) const override {
+    const auto b = static_cast<double>(rows), s = static_cast<double>(c_.tokens), h = static_cast<double>(c_.embed);
+    const auto kv = static_cast<double>(c_.kv_heads * c_.head()), f = static_cast<double>(c_.mlp), v = static_cast<double>(c_.vocabulary);
+    const double projections = 2 * b * s * h * (2 * h + 2 * kv);
+    const double attention = 4 * b * s * s * h * (causal ? 0.5 : 1.0);
+    const double mlp = 2 * b * s * h * f * (c_.gated ? 3 : 2);
+    return static_cast<double>(c_.layers) * (projections + attention + mlp) + 2 * b * s * h * v;
+  }
+  std::vector<std::unique_ptr<Block>> build(Parameters& p, double smoothing) const override {
+    std::vector<std::unique_ptr<Block>> blocks;
+    auto embed = std::make_unique<Embed>(p, c_, c_.tied_head ? "tied" : "embed");
+    Parameter* tied = c_.tied_head ? &embed->table() : nullptr;
+    blocks.push_back(std::move(embed));
+    for (std::int64_t i = 0; i < c_.layers; ++i) blocks.push_back(std::make_unique<DecoderLayer>(p, c_, i));
+    blocks.push_back(std::make_unique<Head>(p, c_, tied, smoothing));
+    return blocks;
+  }
+  const Json& resolved() const override { return resolved_; }
+
+ private:
+  GptConfig c_;
+  Json resolved_;
+};
+
+}  // namespace
+
+std::unique_ptr<ModelDescription> describe_gpt(const Json& config, std::int64_t data_vocabulary) {
+  Reader reader(config, "model");
+  GptConfig c;
+  reader.string("kind");
+  const auto size = [&](std::string_view key, std::optional<std::int64_t> fallback = {}) {
+    const std::int64_t n = reader.integer(key, fallback);
+    require(n >= 1, "{}: {} is {}: it must be at least 1", reader.origin_of(key), reader.path_of(key), n);
+    return n;
+  };
+  c.layers = size("layers");
+  c.embed = size("embed");
+  c.heads = size("heads");
+  c.kv_heads = size("kv_heads", c.heads);
+  c.mlp = size("mlp", 4 * c.embed);
+  c.tokens = size("tokens");
+  const Json* words = reader.value("vocabulary");
+  c.vocabulary = !words || (words->is_string() && words->string() == "data") ? data_vocabulary : words->integer();
+  require(c.vocabulary >= 2, "model.vocabulary is {}: it must be at least 2", c.vocabulary);
+  c.tied_head = reader.boolean("tied_head", true);
+  c.rotary = reader.choice("positions", {"learned", "rotary"}, "learned") == "rotary";
+  c.rotary_base = reader.number("rotary_base", 10000);
+  c.rms = reader.choice("norm", {"layer", "rms"}, "layer") == "rms";
+  c.norm_epsilon = reader.number("norm_epsilon", 1e-5);
+  c.gated = reader.choice("activation", {"gelu", "gated_silu"}, "gelu") == "gated_silu";
+  c.bias = reader.boolean("bias", true);
+  c.dropout = reader.number("dropout", 0);
+  reader.done();
+  require(c.embed % c.heads == 0, "model.embed {} is not a multiple of model.heads {}: a head has embed/heads numbers", c.embed, c.heads);
+  require(c.heads % c.kv_heads == 0, "model.heads {} is not a multiple of model.kv_heads {}", c.heads, c.kv_heads);
+  require(!c.rotary || c.head() % 2 == 0, "rotary positions need an even head width, found {} = embed {} / heads {}", c.head(), c.embed, c.heads);
+  require(c.dropout >= 0 && c.dropout < 1, "model.dropout is {}: it must lie in [0, 1)", c.dropout);
+  require(data_vocabulary <= c.vocabulary, "model.vocabulary is {} but the data has ids up to {}: raise it, or write \"data\"", c.vocabulary, data_vocabulary - 1);
+  Json resolved = reader.resolved();
+  resolved.set("vocabulary", Json(c.vocabulary));
+  return std::make_unique<GptDescription>(c, std::move(resolved));
+}
+
+}  // namespace quadrille

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model is a row of blocks over one set of parameters. The block is the unit of tapes, buckets and accounting. Models
+// are built by name from the "model" object of a workload; the list of them is literal, in catalog.cpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/json.h"
+#include "models/nn/parameter.h"
+#include "models/nn/tape.h"
+
+namespace quadrille {
+
+class Block {
+ public:
+  explicit Block(std::string bucket) : bucket_(std::move(bucket)) {}
+  virtual ~Block() = default;
+  const std::string& bucket() const { return bucket_; }   // of the parameters that are this block's alone; may hold none
+  // The first block ignores `hidden`; the last one puts its loss on the tape and returns nothing of use.
+  virtual Var forward(Tape&, Var hidden) = 0;
+
+ private:
+  std::string bucket_;
+};
+
+// What a model says of itself before it is built: for checks that need no memory.
+struct Requirement {
+  std::string key;               // "model.heads"
+  Axis axis = Axis::none;        // must be divisible by the parts of this axis
+  std::int64_t extent = 0;
+};
+
+class ModelDescription {
+ public:
+  virtual ~ModelDescription() = default;
+  virtual std::int64_t tokens() const = 0;                        // per row
+  virtual std::int64_t vocabulary() const = 0;
+  virtual std::int64_t embed() const = 0;
+  virtual std::vector<Requirement> requirements() const = 0;
+  // Matrix products only, 2 per multiply-add, forward of `rows` rows, over all ranks. `causal`: attention counted at half.
+  // Formulas: docs/metrics.md.
+  virtual double forward_flops(std::int64_t rows, bool causal) const = 0;
+  virtual std::vector<std::unique_ptr<Block>> build(Parameters&, double label_smoothing) const = 0;
+  virtual const Json& resolved() const = 0;                       // the configuration with every default
+};
+
+// `data_vocabulary`: what "vocabulary": "data" means. Throws Error: unknown kind or key, impossible sizes.
+std::unique_ptr<ModelDescription> describe_model(const Json& config, std::int64_t data_vocabulary);
+std::vector<std::string> model_names();
+
+}  // namespace quadrille

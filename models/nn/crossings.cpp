@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// The law: crossings, meet, settle. Nothing here knows a layer or a strategy.
+#include <utility>
+
+#include "core/error.h"
+#include "models/nn/tape.h"
+
+namespace quadrille {
+
+namespace {
+template <class F>
+void for_each_axis(const Mesh& mesh, MeshAxes axes, F f) {
+  for (int m = 0; m < mesh.axes(); ++m)
+    if (axes & bit(m)) f(m);
+}
+State& on(States& s, int m) { return s[static_cast<std::size_t>(m)]; }
+const State& on(const States& s, int m) { return s[static_cast<std::size_t>(m)]; }
+}  // namespace
+
+void Tape::expect(State s, Kind kind, const char* who, int m) const {
+  if (s.kind != kind) refuse(fmt::format("{} wants {} on mesh axis {}, found {}", who, text_of({kind, s.axis}), context_.mesh().name(m), text_of(s)));
+}
+
+// A second user of a value shares the first one's crossing: gradients add up locally, then one message.
+std::optional<Var> Tape::shared(std::string_view kind, Var x, MeshAxes over, Axis axis) const {
+  for (const Crossing& c : crossings_)
+    if (c.kind == kind && c.from == x.id && c.over == over && c.axis == axis) return Var{c.to};
+  return {};
+}
+
+Var Tape::cross(std::string_view kind, Var from, MeshAxes over, Axis axis, Dims dims, States states, Tensor v, std::function<Tensor(Tensor)> back) {
+  const Var to = put(std::move(dims), states, std::move(v));
+  crossings_.push_back({kind, from.id, to.id, over, axis, std::move(back), false, {}});
+  const std::size_t k = crossings_.size() - 1;
+  record(to, [this, k] {
+    start(k);
+    Crossing& c = crossings_[k];
+    if (c.contribution) contribute({c.from}, std::exchange(c.contribution, {}));
+    c.back = nullptr;
+  });
+  return to;
+}
+
+// Sends a crossing's backward message. The op that caused the crossing is its first user, hence the last in backward: by
+// then the gradient is complete, and the op may start the message before its weight gradient.
+void Tape::start(std::size_t k) {
+  Crossing& c = crossings_[k];
+  if (std::exchange(c.started, true)) return;
+  Value& to = values_[static_cast<std::size_t>(c.to)];
+  if (to.g) c.contribution = c.back(std::exchange(to.g, {}));
+}
+
+void Tape::start_since(std::size_t first) {
+  for (std::size_t k = crossings_.size(); k-- > first;) start(k);
+}
+
+Var Tape::fan_out(Var x, MeshAxes over) {
+  over = context_.mesh().real(over);
+  if (!over) return x;
+  if (auto known = shared("fan_out", x, over, Axis::none)) return *known;
+  States s = states(x);
+  for_each_axis(context_.mesh(), over, [&](int m) {
+    expect(on(s, m), Kind::same, "fan_out", m);
+    on(s, m) = {Kind::copy, Axis::none};
+  });
+  const Var to = cross("fan_out", x, over, Axis::none, dims(x), s, read(x), [this, over](Tensor g) {
+    if (!g.sole_owner()) {
+      Tensor own = fresh(g.shape(), g.dtype(), End::high);
+      context_.stream.copy(own, g);
+      g = own;
+    }
+    sum_over(context_, g, over);
+    return g;
+  });
+  value(x).kept = value(to).kept = true;   // they share their numbers
+  return to;
+}
+
+Var Tape::fan_in(Var x, MeshAxes over) {
+  over = context_.mesh().real(over);
+  if (!over) return x;
+  States s = states(x);
+  for_each_axis(context_.mesh(), over, [&](int m) {
+    expect(on(s, m), Kind::debt, "fan_in", m);
+    on(s, m) = {};
+  });
+  Tensor v = take(x);
+  sum_over(context_, v, over);
+  return cross("fan_in", x, over, Axis::none, dims(x), s, v, [](Tensor g) { return g; });
+}
+
+Var Tape::gather(Var x, int m) {
+  if (auto known = shared("gather", x, bit(m), Axis::none)) return *known;
+  const Dims d = dims(x);
+  const States parts = states(x);
+  expect(on(parts, m), Kind::split, "gather", m);
+  if (!context_.plan.innermost(on(parts, m).axis, m, parts)) refuse("gather: an inner split of the same axis must be undone first");
+  States all = parts;
+  on(all, m) = {Kind::copy, Axis::none};
+  return cross("gather", x, bit(m), Axis::none, d, all, gather_parts(context_, read(x), d, parts, m),
+               [this, d, parts, m](Tensor g) { return scatter_sum(context_, g, d, parts, m); });
+}
+
+Var Tape::scatter(Var x, int m, Axis a) {
+  const Dims d = dims(x);
+  States parts = states(x);
+  expect(on(parts, m), Kind::debt, "scatter", m);
+  on(parts, m) = {Kind::split, a};
+  if (!context_.plan.innermost(a, m, parts)) refuse("scatter: must become the innermost split of its axis");
+  return cross("scatter", x, bit(m), a, d, parts, scatter_sum(context_, take(x), d, parts, m),
+               [this, d, parts, m](Tensor g) { return gather_parts(context_, g, d, parts, m); });
+}
+
+Var Tape::all_to_all(Var x, int m, Axis b) {
+  if (auto known = shared("all_to_all", x, bit(m), b)) return *known;
+  const Dims d = dims(x);
+  const States from = states(x);
+  expect(on(from, m), Kind::split, "all_to_all", m);
+  States to = from;
+  on(to, m) = {Kind::split, b};
+  if (!context_.plan.innermost(on(from, m).axis, m, from) || !context_.plan.innermost(b, m, to)) refuse("all_to_all: only innermost splits may move");
+  return cross("all_to_all", x, bit(m), b, d, to, exchange_parts(context_, read(x), d, from, to, m),
+               [this, d, from, to, m](Tensor g) { return exchange_parts(context_, g, d, to, from, m); });
+}
+
+// Backward: of a copy, paste into zeros (its gradient is partial anyway); of a same, all-gather (whole and equal everywhere).
+Var Tape::slice(Var x, int m, Axis a) {
+  if (auto known = shared("slice", x, bit(m), a)) return *known;
+  const Dims d = dims(x);
+  const States all = states(x);
+  const bool same = on(all, m).kind == Kind::same;
+  if (!same) expect(on(all, m), Kind::copy, "slice", m);
+  States parts = all;
+  on(parts, m) = {Kind::split, a};
+  if (!context_.plan.innermost(a, m, parts)) refuse("slice: must become the innermost split of its axis");
+  return cross("slice", x, bit(m), a, d, parts, own_part(context_, read(x), d, parts, m), [this, d, parts, m, same](Tensor g) {
+    return same ? gather_parts(context_, g, d, parts, m) : pasted_into_zeros(context_, g, d, parts, m);
+  });
+}
+
+std::pair<Var, Var> Tape::meet(Var a, Var b) {
+  MeshAxes lend_a = 0, lend_b = 0;
+  for (int m = 0; m < context_.mesh().axes(); ++m) {
+    const State p = on(states(a), m), q = on(states(b), m);
+    if (p.kind == Kind::debt || q.kind == Kind::debt) refuse(fmt::format("an operand still owes on mesh axis {}: settle it first", context_.mesh().name(m)));
+    if (p.kind == Kind::split && q.kind == Kind::split && p.axis != q.axis) {
+      if (first_moves(a, p.axis, b, q.axis, m)) a = give_way(a, q.axis, m);
+      else b = give_way(b, p.axis, m);
+      continue;
+    }
+    if (p.kind == Kind::same && q.kind != Kind::same) lend_a |= bit(m);
+    if (q.kind == Kind::same && p.kind != Kind::same) lend_b |= bit(m);
+  }
+  a = lend(a, lend_a, b);
+  b = lend(b, lend_b, a);
+  return {a, b};
+}
+
+Var Tape::settle(Var y) {
+  for (int m = 0; m < context_.mesh().axes(); ++m) {
+    if (on(states(y), m).kind != Kind::debt) continue;
+    if (auto a = context_.plan.scatter_target(dims(y), states(y), m)) y = scatter(y, m, *a);
+  }
+  return fan_in(y, where(y, Kind::debt));
+}
+
+Var Tape::whole(Var x, Axis a) {
+  const auto order = context_.plan.nesting(a);
+  for (auto m = order.rbegin(); m != order.rend(); ++m)
+    if (on(states(x), *m) == State{Kind::split, a}) x = gather(x, *m);
+  return x;
+}
+
+// How two states combine in a local op, after meet.
+State Tape::combine(State p, State q, int m) const {
+  if (p.kind == Kind::debt || q.kind == Kind::debt) refuse(fmt::format("an operand still owes on mesh axis {}", context_.mesh().name(m)));
+  if (p == q) return p;
+  if (p.kind == Kind::copy && q.kind == Kind::split) return q;
+  if (q.kind == Kind::copy && p.kind == Kind::split) return p;
+  refuse(fmt::format("operands disagree on mesh axis {}: {} and {}", context_.mesh().name(m), text_of(p), text_of(q)));
+}
+
+States Tape::combine(Var a, Var b) const {
+  States s;
+  for (int m = 0; m < context_.mesh().axes(); ++m) on(s, m) = combine(on(states(a), m), on(states(b), m), m);
+  return s;
+}
+
+// Parameters are patient: no message, the gradient stays a partial sum that the exchange pays once per step. An operand
+// that is whole along the axis the other is split along takes its own slice instead of all.
+Var Tape::lend(Var v, MeshAxes over, Var other) {
+  const States theirs = states(other);
+  MeshAxes sliced = 0;
+  for (int m = 0; m < context_.mesh().axes(); ++m)
+    if (on(states(v), m).kind != Kind::split && on(theirs, m).kind == Kind::split && has(dims(v), on(theirs, m).axis)) sliced |= bit(m);
+  if (value(v).parameter) for_each_axis(context_.mesh(), over, [&](int m) { on(value(v).states, m) = {Kind::copy, Axis::none}; });
+  else v = fan_out(v, over & ~sliced);
+  for_each_axis(context_.mesh(), sliced, [&](int m) { v = slice(v, m, on(theirs, m).axis); });
+  return v;
+}
+
+// Who gives way? Never a parameter; of two values the one that has the other's axis; if both have it, the one not at rest.
+bool Tape::first_moves(Var a, Axis axis_a, Var b, Axis axis_b, int m) const {
+  if (value(a).parameter || value(b).parameter) return !value(a).parameter;
+  const bool turns_a = has(dims(a), axis_b), turns_b = has(dims(b), axis_a);
+  if (turns_a != turns_b) return turns_a;
+  return context_.plan.rests_on(axis_b, m);
+}
+
+Var Tape::give_way(Var v, Axis other, int m) {
+  const State mine = on(states(v), m);
+  if (value(v).parameter) refuse("two parameters meet");
+  if (has(dims(v), other)) return all_to_all(v, m, other);
+  if (!context_.plan.may_gather(mine.axis))
+    refuse(fmt::format("two different axes meet on mesh axis {}: {} and {}; put one on another mesh axis, or list \"{}\" in \"may_gather\"",
+                       context_.mesh().name(m), name_of(mine.axis), name_of(other), name_of(mine.axis)));
+  return gather(v, m);
+}
+
+}  // namespace quadrille

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/nn/layers.h"
+
+namespace quadrille {
+
+Linear::Linear(Parameters& parameters, const std::string& bucket, const std::string& name, const Dims& in, const Dims& out, bool bias, double deviation)
+    : name_(name), summed_(static_cast<int>(in.size())), made_(out) {
+  Dims all = in;
+  all.insert(all.end(), out.begin(), out.end());
+  weight_ = &parameters.make(name + ".weight", bucket, all, 0, deviation, true);
+  if (bias) bias_ = &parameters.make(name + ".bias", bucket, out, 0, 0);
+}
+
+Var Linear::operator()(Tape& tape, Var x) const {
+  tape.scope(name_);
+  const Var y = tape.settle(tape.linear(x, tape.use(*weight_), summed_, made_));
+  return bias_ ? tape.add_bias(y, tape.use(*bias_)) : y;
+}
+
+NormLayer::NormLayer(Parameters& parameters, const std::string& bucket, const std::string& name, Dim over, NormKind kind, double epsilon)
+    : name_(name), kind_(kind), epsilon_(epsilon), gain_(&parameters.make(name + ".gain", bucket, {over}, 1, 0)) {
+  if (kind == NormKind::layer) bias_ = &parameters.make(name + ".bias", bucket, {over}, 0, 0);
+}
+
+Var NormLayer::operator()(Tape& tape, Var x) const {
+  tape.scope(name_);
+  return tape.norm(x, tape.use(*gain_), bias_ ? std::optional<Var>(tape.use(*bias_)) : std::nullopt, kind_, epsilon_);
+}
+
+}  // namespace quadrille

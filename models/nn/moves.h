@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The messages of the crossings: numbers of a value moved along one mesh axis. Parts of unequal size travel padded to the
+// largest; cutting and pasting along any dim goes through Ops::move_block. Used by the tape, and by whoever needs a whole
+// parameter on every rank. Formulas of docs/law.md 2.
+#pragma once
+
+#include "core/arena.h"
+#include "kernels/ops.h"
+#include "parallelism/plan.h"
+
+namespace quadrille {
+
+// Everything a rank computes with. One per rank thread; tapes refer to it.
+struct Context {
+  const Plan& plan;
+  const Ops& ops;
+  Stream& stream;
+  Arena& arena;
+  Ledger& ledger;
+  DType dtype = DType::f32;
+  const Mesh& mesh() const { return plan.mesh(); }
+};
+
+// Each result is a new tensor at the high end of the arena. `parts`: the states under which the value is split on m.
+Tensor gather_parts(Context&, const Tensor& mine, const Dims&, const States& parts, int m);             // all-gather: the whole along m
+Tensor scatter_sum(Context&, const Tensor& whole, const Dims&, const States& parts, int m);             // reduce-scatter: own part of the sum
+Tensor exchange_parts(Context&, const Tensor& mine, const Dims&, const States& from, const States& to, int m);   // all-to-all
+Tensor own_part(Context&, const Tensor& whole, const Dims&, const States& parts, int m);                // cut, nothing sent
+Tensor pasted_into_zeros(Context&, const Tensor& part, const Dims&, const States& parts, int m);        // the reverse of own_part
+void sum_over(Context&, const Tensor& inout, MeshAxes over, Reduce = Reduce::sum);                      // all-reduce; nothing on short axes
+
+}  // namespace quadrille

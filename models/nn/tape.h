@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happened in one block for one micro-batch, and how to walk back. Layers call ops here; each op demands lawful
+// states of its operands, computes the local part, records how to go back and bills the work. Messages appear only as
+// crossings, each the backward of another. The law: docs/law.md. One tape lives from a block's forward to its backward.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/ops.h"
+#include "models/nn/moves.h"
+#include "models/nn/parameter.h"
+
+namespace quadrille {
+
+struct Var {
+  int id = -1;
+};
+
+// The rows a tape sees: `rows` of the global batch from `first_row` on, over all ranks; this rank's part of their ids and
+// labels, i32 [own rows, tokens]. `step` addresses dropout.
+struct MicroBatch {
+  std::int64_t first_row = 0, rows = 0, tokens = 0;
+  Tensor ids, labels;
+  std::int64_t step = 0;
+  std::uint64_t seed = 0;
+  bool training = true;      // false: nothing is recorded, dropout is off
+  Tensor loss;               // f64 [2]: Σ loss, Σ count are added here
+};
+
+class Tape {
+ public:
+  Tape(Context&, const MicroBatch&);
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  Context& context() { return context_; }
+  const MicroBatch& micro_batch() const { return micro_; }
+  void scope(std::string what) { scope_ = std::move(what); }   // names ops in messages: "layers.0.qkv"
+
+  // ---- values
+  Var input(Tensor, Dims, States);            // from the block before; its gradient is wanted
+  Var use(Parameter&);
+  const Dims& dims(Var v) const { return value(v).dims; }
+  const States& states(Var v) const { return value(v).states; }
+  Tensor tensor(Var v) const { return value(v).v; }
+  Tensor gradient(Var v) const { return value(v).g; }
+
+  // ---- crossings; nothing on mesh axes of extent 1
+  Var fan_out(Var, MeshAxes);                 // same -> copy; backward: all-reduce
+  Var fan_in(Var, MeshAxes);                  // debt -> same: all-reduce
+  Var gather(Var, int mesh_axis);             // split -> copy: all-gather; backward: reduce-scatter
+  Var scatter(Var, int mesh_axis, Axis);      // debt -> split: reduce-scatter; backward: all-gather
+  Var all_to_all(Var, int mesh_axis, Axis);   // split -> split along another axis; its own backward
+  Var slice(Var, int mesh_axis, Axis);        // copy or same -> split: nothing sent; backward of a same: all-gather
+
+  // ---- helpers of layers
+  std::pair<Var, Var> meet(Var, Var);         // states that an op may combine; throws Error on debts and on axes that may not meet
+  Var settle(Var);                            // pays every debt: scatters where an axis of the value may lie, sums the rest
+  Var whole(Var, Axis);                       // gathers every split of the axis, innermost first
+
+  // ---- ops. Operands marked "consumed" may be overwritten: using them again is refused.
+  enum class Summed : std::uint8_t { first, last };   // which dims of the weight are summed over: w[in, made] or w[made, in]
+  Var linear(Var x, Var w, int summed_dims, const Dims& made, Summed = Summed::first);   // meets inside; the result may owe
+  Var add(Var x, Var y_consumed);
+  Var add_bias(Var x_consumed, Var bias);
+  Var gelu(Var x);
+  Var gated_silu(Var gate, Var up);
+  Var dropout(Var x_consumed, double probability, std::string_view name);
+  Var norm(Var x, Var gain, std::optional<Var> bias, NormKind, double epsilon);
+  Var embedding(Var table, std::int64_t tokens);                     // rows of the micro-batch's ids; may owe
+  Var add_positions(Var x_consumed, Var table);                      // row t of the table to every token t
+  struct Heads {
+    std::int64_t queries = 1, head = 0;                              // per key/value group; numbers per head
+    bool causal = true;
+    double dropout = 0;
+    std::string_view name;
+  };
+  Var rotary(Var packed_consumed, const Heads&, double base);
+  Var attention(Var packed, const Heads&);                           // packed [batch, sequence, heads, (queries + 2)*head]
+  void cross_entropy(Var logits, double smoothing);                  // adds to micro_batch().loss; backward starts here
+
+  // Walks back. `seed` is the gradient of `from`; without it the walk starts at the loss.
+  void backward();
+  void backward(Var from, Tensor seed);
+  // Notes in every parameter used where its gradient is a partial sum. For the rehearsal, before buckets exist.
+  void note_debts();
+
+ private:
+  struct Value {
+    Dims dims;
+    States states;
+    Tensor v, g;
+    Parameter* parameter = nullptr;
+    bool kept = false;       // somebody's backward needs v
+    bool consumed = false;   // v may have been overwritten
+  };
+  struct Step {
+    std::function<void()> back;
+    int made;                // the value whose numbers are no longer needed once this step has been walked
+    std::string scope;
+  };
+  struct Crossing {
+    std::string_view kind;
+    int from, to;
+    MeshAxes over;
+    Axis axis;
+    std::function<Tensor(Tensor)> back;   // the gradient of `to` -> a contribution to the gradient of `from`
+    bool started = false;
+    Tensor contribution;
+  };
+
+  Value& value(Var v) { return values_.at(static_cast<std::size_t>(v.id)); }
+  const Value& value(Var v) const { return values_.at(static_cast<std::size_t>(v.id)); }
+  Tensor read(Var);                            // refuses consumed values
+  Tensor take(Var consumed);                   // the numbers, to be overwritten; a copy where somebody needs them
+  Var put(Dims, States, Tensor);
+  void record(Var made, std::function<void()> back);
+  Tensor fresh(const Shape&, DType, End = End::low);
+  Shape local_shape(const Dims& d, const States& s) const { return context_.plan.shape(d, s); }
+
+  // gradients
+  void contribute(Var, Tensor);                // adds numbers nobody else holds
+  void pass_on(Var, const Tensor&);            // adds numbers that others may share
+  Tensor to_add_to(Var, Write&);               // the gradient to write or add into; empty: a parameter that another rank adds for
+  Tensor parameter_gradient(Var);              // where to add; empty where another rank adds for this one
+
+  // law
+  State combine(State, State, int mesh_axis) const;
+  States combine(Var, Var) const;
+  Var lend(Var, MeshAxes, Var other);
+  bool first_moves(Var, Axis, Var, Axis, int mesh_axis) const;
+  Var give_way(Var, Axis other, int mesh_axis);
+  void expect(State, Kind, const char* who, int mesh_axis) const;
+  std::optional<Var> shared(std::string_view kind, Var, MeshAxes, Axis) const;
+  Var cross(std::string_view kind, Var from, MeshAxes, Axis, Dims, States, Tensor, std::function<Tensor(Tensor)> back);
+  void start(std::size_t crossing);
+  void start_since(std::size_t first);
+  [[noreturn]] void refuse(const std::string&) const;
+  MeshAxes where(Var, Kind) const;
+
+  // addresses and bills
+  std::int64_t first_of(const Dims&, const States&, Axis) const;
+  std::int64_t extent_of(const Dims&, Axis) const;
+  void bill(const char* op, const Cost&, const States&, const States&);
+  Key dropout_key(std::string_view name) const;
+  Attention attention_of(Var packed, const Heads&) const;
+  Rotary rotary_of(Var packed, const Heads&, double base) const;
+  Tensor positions_of(Var x);
+  Tensor own_tokens(const Tensor& held, const Dims& rows, const States&);
+
+  Context& context_;
+  MicroBatch micro_;
+  std::string scope_ = "?";
+  std::deque<Value> values_;
+  std::deque<Crossing> crossings_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace quadrille

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands in for mpi/world.cpp where no MPI was found.
+#include "core/error.h"
+#include "parallelism/world.h"
+
+namespace quadrille {
+
+std::string_view mpi_absent_because() {
+  return "no MPI was found when it was built; install one (Debian: libopenmpi-dev) and configure again";
+}
+
+void run_mpi(const WorldOptions&, const RankBody&) {
+  fail("world mpi is not in this program: {}", mpi_absent_because());
+}
+
+std::string mpi_description() { return "absent: " + std::string(mpi_absent_because()); }
+
+}  // namespace quadrille

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parallelism/plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+
+namespace quadrille {
+
+namespace {
+
+constexpr std::array<std::string_view, 7> kAxisNames = {"none", "batch", "sequence", "embed", "heads", "mlp", "vocab"};
+
+std::string listed(const std::vector<std::string>& faults) {
+  if (faults.size() == 1) return faults.front();
+  std::string out = fmt::format("{} faults:", faults.size());
+  for (const auto& f : faults) out += "\n  - " + f;
+  return out;
+}
+
+}  // namespace
+
+std::string_view name_of(Axis a) { return kAxisNames[static_cast<std::size_t>(a)]; }
+
+Axis axis_from(std::string_view name) {
+  for (std::size_t i = 1; i < kAxisNames.size(); ++i)
+    if (kAxisNames[i] == name) return static_cast<Axis>(i);
+  const std::vector<std::string> known(kAxisNames.begin() + 1, kAxisNames.end());
+  const std::string near = nearest(name, known);
+  fail("unknown model axis \"{}\"{}: use batch, sequence, embed, heads, mlp or vocab", name,
+       near.empty() ? "" : fmt::format(" (nearest: \"{}\")", near));
+}
+
+std::string text_of(State s) {
+  switch (s.kind) {
+    case Kind::same: return "same";
+    case Kind::copy: return "copy";
+    case Kind::debt: return "debt";
+    case Kind::split: break;
+  }
+  return fmt::format("split({})", name_of(s.axis));
+}
+
+bool has(const Dims& dims, Axis a) {
+  return std::any_of(dims.begin(), dims.end(), [a](Dim d) { return d.axis == a; });
+}
+
+int dim_of(const Dims& dims, Axis a) {
+  for (std::size_t d = 0; d < dims.size(); ++d)
+    if (dims[d].axis == a) return static_cast<int>(d);
+  fail("a value without a dim \"{}\" was to be cut along it", name_of(a));
+}
+
+std::vector<MeshAxis> mesh_axes(const Json& table, int ranks) {
+  std::vector<MeshAxis> axes;
+  const Json* mesh = table.find("mesh");
+  if (!mesh) {
+    require(ranks == 1, "the strategy has no \"mesh\" but there are {} ranks: add e.g. \"mesh\": [[\"data\", \"*\"]]", ranks);
+    return axes;
+  }
+  std::int64_t known = 1;
+  int open = -1;
+  for (const Json& edge : mesh->items()) {
+    require(edge.is_array() && edge.size() == 2, "{}: a mesh edge is [\"name\", extent], not {}", edge.origin(), edge.text());
+    const Json& extent = edge.at(1);
+    if (extent.is_string() && extent.string() == "*") {
+      require(open < 0, "{}: two extents of the mesh are \"*\": at most one may take what remains", edge.origin());
+      open = static_cast<int>(axes.size());
+      axes.push_back({edge.at(0).string(), 1});
+      continue;
+    }
+    const std::int64_t n = extent.integer();
+    require(n >= 1 && n <= 1 << 24, "{}: the extent of mesh axis \"{}\" is {}: it must be a positive count of ranks", edge.origin(),
+            edge.at(0).string(), n);
+    known *= n;
+    axes.push_back({edge.at(0).string(), static_cast<int>(n)});
+  }
+  const auto extents = [&] {
+    std::string out;
+    for (std::size_t i = 0; i < axes.size(); ++i)
+      out += fmt::format("{}{} {}", i ? " x " : "", axes[i].name, static_cast<int>(i) == open ? "*" : std::to_string(axes[i].extent));
+    return out;
+  };
+  if (open >= 0) {
+    require(ranks % known == 0, "the mesh {} cannot be laid on {} ranks: {} is not a multiple of {}; use --ranks {} or change the extents",
+            extents(), ranks, ranks, known, known);
+    axes[static_cast<std::size_t>(open)].extent = static_cast<int>(ranks / known);
+  } else {
+    require(known == ranks, "the mesh {} has {} places but there are {} ranks: use --ranks {} or change the extents (--set mesh.NAME=N)",
+            extents(), known, ranks, known);
+  }
+  return axes;
+}
+
+Plan::Plan(const Json& table, const Mesh& mesh) : mesh_(mesh), may_gather_{Axis::sequence} {
+  std::vector<std::string> faults;
+  Reader reader(table, "strategy");
+  reader.string("name", "");
+  reader.string("description", "");
+  reader.value("mesh");
+  if (const Json* axes = reader.value("axes")) read_axes(*axes, faults);
+  if (const Json* passing = reader.value("passing")) read_passing(*passing, faults);
+  if (const Json* gather = reader.value("may_gather"))
+    for (const Json& name : gather->items()) may_gather_.push_back(axis_from(name.string()));
+  read_later_parts(reader, faults);
+  reader.done();
+  check_use(faults);
+  if (!faults.empty()) fail("the strategy cannot be used: {}", listed(faults));
+}
+
+// The grammar is wider than what this version serves; defaults are accepted, anything else is refused by name.
+void Plan::read_later_parts(Reader& reader, std::vector<std::string>& faults) {
+  const auto only = [&](std::string_view key, const Json& served) {
+    const Json* given = reader.value(key);
+    if (given && !(*given == served))
+      faults.push_back(fmt::format("{}: \"{}\" is {} but this version serves only {}: leave it out", given->origin(), key, given->text(), served.text()));
+  };
+  only("sum", "axis_by_axis");
+  only("recompute", "none");
+  only("overlap", Json::array());
+  if (const Json* store = reader.value("store"))
+    for (const auto& [what, where] : store->members())
+      if (where.size() > 0)
+        faults.push_back(fmt::format("{}: \"store.{}\" shards over {} but this version keeps every replica whole: leave it out", where.origin(), what, where.text()));
+  if (const Json* pipeline = reader.value("pipeline"); pipeline && pipeline->size() > 0)
+    faults.push_back(fmt::format("{}: \"pipeline\" is given but this version runs one stage: leave it out", pipeline->origin()));
+}
+
+int Plan::known_mesh_axis(const Json& name, std::vector<std::string>& faults) const {
+  const int m = mesh_.find(name.string());
+  if (m >= 0) return m;
+  std::vector<std::string> known;
+  for (int k = 0; k < mesh_.axes(); ++k) known.push_back(mesh_.name(k));
+  const std::string near = nearest(name.string(), known);
+  faults.push_back(fmt::format("{}: the mesh has no axis \"{}\"{}", name.origin(), name.string(),
+                               near.empty() ? "" : fmt::format(" (nearest: \"{}\")", near)));
+  return -1;
+}
+
+void Plan::read_axes(const Json& axes, std::vector<std::string>& faults) {
+  for (const auto& [key, where] : axes.members()) {
+    const Axis a = axis_from(key);
+    const Json::Array one = {where};
+    for (const Json& name : where.is_array() ? where.items() : one) {
+      const int m = known_mesh_axis(name, faults);
+      if (m < 0) continue;
+      auto& order = rest_[static_cast<std::size_t>(a)];
+      if (std::find(order.begin(), order.end(), m) != order.end())
+        faults.push_back(fmt::format("{}: axis \"{}\" names mesh axis \"{}\" twice", name.origin(), key, name.string()));
+      else
+        order.push_back(m);
+    }
+  }
+}
+
+void Plan::read_passing(const Json& passing, std::vector<std::string>& faults) {
+  for (const Json& row : passing.items()) {
+    require(row.is_array() && row.size() == 3, "{}: a row of \"passing\" is [made along, axis, mesh axis], not {}", row.origin(), row.text());
+    const int m = known_mesh_axis(row.at(2), faults);
+    if (m < 0) continue;
+    passing_.push_back({axis_from(row.at(std::size_t{0}).string()), axis_from(row.at(1).string()), m});
+    may_gather_.push_back(passing_.back().axis);
+  }
+}
+
+// Values at rest are [batch, sequence, embed]: two of these on one mesh axis would be two axes of one value there.
+void Plan::check_use(std::vector<std::string>& faults) const {
+  for (int m = 0; m < mesh_.axes(); ++m) {
+    if (mesh_.extent(m) == 1) continue;
+    std::string resting;
+    int of_values = 0;
+    bool used = std::any_of(passing_.begin(), passing_.end(), [m](const Passing& p) { return p.mesh_axis == m; });
+    for (Axis a : {Axis::batch, Axis::sequence, Axis::embed, Axis::heads, Axis::mlp, Axis::vocab}) {
+      if (!rests_on(a, m)) continue;
+      used = true;
+      if (a == Axis::batch || a == Axis::sequence || a == Axis::embed) {
+        resting += fmt::format("{}\"{}\"", of_values ? " and " : "", name_of(a));
+        ++of_values;
+      }
+    }
+    if (of_values > 1)
+      faults.push_back(fmt::format("two axes of one value at rest on mesh axis \"{}\": {}; a value [batch, sequence, embed] may have one there",
+                                   mesh_.name(m), resting));
+    if (rests_on(Axis::batch, m) && (rests_on(Axis::heads, m) || rests_on(Axis::mlp, m) || rests_on(Axis::vocab, m)) && !may_gather(Axis::batch))
+      faults.push_back(fmt::format("two different axes meet on mesh axis \"{}\": \"batch\" with heads, mlp or vocab; put batch on an axis of its own",
+                                   mesh_.name(m)));
+    if (rests_on(Axis::embed, m) && (rests_on(Axis::heads, m) || rests_on(Axis::mlp, m)) && !may_gather(Axis::embed))
+      faults.push_back(fmt::format("two different axes meet on mesh axis \"{}\": \"embed\" with heads or mlp; put embed on another mesh axis, or list it in \"may_gather\"",
+                                   mesh_.name(m)));
+    if (!used)
+      faults.push_back(fmt::format("mesh axis \"{}\" has {} ranks but no model axis rests on it: name it in \"axes\" or set its extent to 1",
+                                   mesh_.name(m), mesh_.extent(m)));
+  }
+}
+
+bool Plan::rests_on(Axis a, int m) const {
+  const auto& order = rest_[static_cast<std::size_t>(a)];
+  return std::find(order.begin(), order.end(), m) != order.end();
+}
+
+bool Plan::may_gather(Axis a) const { return std::find(may_gather_.begin(), may_gather_.end(), a) != may_gather_.end(); }
+
+int Plan::parts(Axis a) const {
+  int n = 1;
+  for (int m : rest_[static_cast<std::size_t>(a)]) n *= mesh_.extent(m);
+  return n;
+}
+
+std::vector<int> Plan::nesting(Axis a) const {
+  std::vector<int> order = rest_[static_cast<std::size_t>(a)];
+  for (const Passing& p : passing_)
+    if (p.axis == a && std::find(order.begin(), order.end(), p.mesh_axis) == order.end()) order.push_back(p.mesh_axis);
+  return order;
+}
+
+Slice Plan::slice(Dim dim, const States& states, int mesh_axis, int place) const {
+  Slice mine{0, dim.extent};
+  if (dim.axis == Axis::none) return mine;
+  for (int m : nesting(dim.axis))
+    if (states[static_cast<std::size_t>(m)] == State{Kind::split, dim.axis})
+      mine = part(mine, mesh_.extent(m), m == mesh_axis ? place : mesh_.at(m));
+  return mine;
+}
+
+Shape Plan::shape(const Dims& dims, const States& states, int mesh_axis, int place) const {
+  std::vector<std::int64_t> extents;
+  for (Dim d : dims) extents.push_back(slice(d, states, mesh_axis, place).count);
+  return Shape(std::span<const std::int64_t>(extents));
+}
+
+States Plan::at_rest(const Dims& dims) const {
+  States states;
+  for (Dim d : dims) {
+    if (d.axis == Axis::none) continue;
+    for (int m : rest_[static_cast<std::size_t>(d.axis)]) {
+      if (mesh_.extent(m) == 1) continue;
+      State& s = states[static_cast<std::size_t>(m)];
+      require(s.kind == Kind::same, "two axes of one value on mesh axis \"{}\": \"{}\" and \"{}\"", mesh_.name(m), name_of(s.axis), name_of(d.axis));
+      s = {Kind::split, d.axis};
+    }
+  }
+  return states;
+}
+
+States Plan::of_parameter(Dims& dims) const {
+  States states;
+  for (Dim& d : dims) {
+    if (d.axis == Axis::none) continue;
+    const auto& order = rest_[static_cast<std::size_t>(d.axis)];
+    const bool clash = std::any_of(order.begin(), order.end(), [&](int m) {
+      return mesh_.extent(m) > 1 && states[static_cast<std::size_t>(m)].kind != Kind::same;
+    });
+    if (clash) {
+      d.axis = Axis::none;
+      continue;
+    }
+    for (int m : order)
+      if (mesh_.extent(m) > 1) states[static_cast<std::size_t>(m)] = {Kind::split, d.axis};
+  }
+  return states;
+}
+
+bool Plan::innermost(Axis a, int m, const States& states) const {
+  bool after = false;
+  for (int k : nesting(a)) {
+    if (after && states[static_cast<std::size_t>(k)] == State{Kind::split, a}) return false;
+    after |= k == m;
+  }
+  return after;
+}
+
+std::optional<Axis> Plan::scatter_target(const Dims& dims, const States& states, int m) const {
+  const auto fits = [&](Axis a) { return has(dims, a) && innermost(a, m, states); };
+  for (Axis a : {Axis::batch, Axis::sequence, Axis::embed, Axis::heads, Axis::mlp, Axis::vocab})
+    if (rests_on(a, m) && fits(a)) return a;
+  for (const Passing& p : passing_)
+    if (p.mesh_axis == m && has(dims, p.made) && fits(p.axis)) return p.axis;
+  return {};
+}
+
+}  // namespace quadrille

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The strategy, resolved on a mesh: where the model's axes rest, and what part of anything a rank holds. The states and
+// their meaning are those of docs/law.md. Plan decides from the table and the states alone, never from local counts, so
+// that all ranks decide alike.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/json.h"
+#include "core/slice.h"
+#include "core/tensor.h"
+#include "parallelism/mesh.h"
+
+namespace quadrille {
+
+// The names a model gives to its dims. `none`: a dim that no strategy may split.
+enum class Axis : std::uint8_t { none, batch, sequence, embed, heads, mlp, vocab };
+std::string_view name_of(Axis);
+Axis axis_from(std::string_view name);             // throws Error naming the nearest
+
+// What a rank holds of a value along one mesh axis. V: the value, G: its gradient, of the sum of losses.
+//   same   every rank holds V; every rank's gradient is G
+//   split  the ranks' parts side by side along `axis` are V; likewise G
+//   copy   every rank holds V; the ranks' gradients sum to G
+//   debt   the ranks' numbers sum to V; every rank's gradient is G
+enum class Kind : std::uint8_t { same, split, copy, debt };
+struct State {
+  Kind kind = Kind::same;
+  Axis axis = Axis::none;                          // of a split only
+  bool operator==(const State&) const = default;
+};
+using States = std::array<State, kMaxMeshAxes>;    // one per mesh axis
+std::string text_of(State);                        // "split(mlp)"
+
+struct Dim {
+  Axis axis = Axis::none;
+  std::int64_t extent = 0;                         // of the whole, over all ranks
+};
+using Dims = std::vector<Dim>;
+bool has(const Dims&, Axis);
+int dim_of(const Dims&, Axis);                     // throws Error: no such dim
+
+class Plan {
+ public:
+  // Throws Error, all faults of the table at once: unknown keys or names, two axes of one value on one mesh axis, a mesh
+  // axis that nothing uses, parts of the grammar that this version does not serve.
+  Plan(const Json& table, const Mesh&);
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  const Mesh& mesh() const { return mesh_; }
+  // The part of a dim that this rank holds under these states; or the rank that stands at `place` on `mesh_axis`.
+  Slice slice(Dim, const States&, int mesh_axis = -1, int place = 0) const;
+  Shape shape(const Dims&, const States&, int mesh_axis = -1, int place = 0) const;
+  States at_rest(const Dims&) const;               // of a value between ops
+  // Of a parameter. When two dims fall on one mesh axis, the earlier one, which is summed over, keeps it and the later
+  // becomes whole (its axis is renamed `none` in `dims`): settling then scatters the debt over it.
+  States of_parameter(Dims& dims) const;
+  // Where a debt on `mesh_axis` may be scattered: along an axis of the value that rests there, or may pass there.
+  std::optional<Axis> scatter_target(const Dims&, const States&, int mesh_axis) const;
+  bool innermost(Axis, int mesh_axis, const States&) const;   // no split of the axis lies inside this mesh axis
+  bool rests_on(Axis, int mesh_axis) const;
+  bool may_gather(Axis) const;
+  std::vector<int> nesting(Axis) const;            // the mesh axes that may split it, outermost first
+  int parts(Axis) const;                           // into how many an axis at rest is cut
+
+ private:
+  struct Passing {
+    Axis made, axis;
+    int mesh_axis;
+  };
+  void read_axes(const Json&, std::vector<std::string>& faults);
+  void read_passing(const Json&, std::vector<std::string>& faults);
+  void read_later_parts(Reader&, std::vector<std::string>& faults);
+  void check_use(std::vector<std::string>& faults) const;
+  int known_mesh_axis(const Json& name, std::vector<std::string>& faults) const;
+
+  const Mesh& mesh_;
+  std::array<std::vector<int>, 7> rest_;           // by Axis
+  std::vector<Passing> passing_;
+  std::vector<Axis> may_gather_;
+};
+
+// The edges of a strategy table for this many ranks: "*" takes what remains. Throws Error naming extents and ranks.
+std::vector<MeshAxis> mesh_axes(const Json& table, int ranks);
+
+}  // namespace quadrille

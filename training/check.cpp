@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every fault of a workload on a world of this size, found before anything is allocated, all at once.
+#include "core/error.h"
+#include "models/model.h"
+#include "parallelism/world.h"
+#include "training/trainer.h"
+
+namespace quadrille {
+
+namespace {
+
+std::string divisors(std::int64_t n) {
+  std::string out;
+  int listed = 0;
+  for (std::int64_t d = 1; d <= n && listed < 24; ++d)
+    if (n % d == 0) out += (listed++ ? ", " : "") + std::to_string(d);
+  return out;
+}
+
+std::string split_by(const Plan& plan, Axis a) {
+  std::string out;
+  for (int m = 0; m < plan.mesh().axes(); ++m)
+    if (plan.rests_on(a, m)) out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", plan.mesh().name(m), plan.mesh().extent(m));
+  return out;
+}
+
+void check_batch(const TrainingConfig& t, const Plan& plan, std::vector<std::string>& faults) {
+  const std::int64_t parts = plan.parts(Axis::batch);
+  if (t.micro_batch == 0) {
+    if (t.batch_size % parts != 0)
+      faults.push_back(fmt::format("training.batch_size {} ({}) cannot be cut into {} equal parts (mesh {}): use a multiple of {}, or legal parts: {}", t.batch_size,
+                                   t.batch_origin, parts, split_by(plan, Axis::batch), parts, divisors(t.batch_size)));
+    return;
+  }
+  const std::int64_t rows = t.micro_batch * parts;
+  if (t.batch_size % rows != 0)
+    faults.push_back(fmt::format(
+        "batch_size {} ({}) = micro_batch {} ({}) x data ranks {} (mesh {}) x micro-batches does not come out: {} / {} is not whole; use a batch_size that is a multiple of {}",
+        t.batch_size, t.batch_origin, t.micro_batch, t.micro_origin, parts, plan.parts(Axis::batch) > 1 ? split_by(plan, Axis::batch) : "no axis for batch",
+        t.batch_size, rows, rows));
+}
+
+}  // namespace
+
+std::vector<MeshAxis> mesh_of(const Json& strategy, int ranks) { return mesh_axes(strategy, ranks); }
+
+void check_workload(const Workload& w, int ranks) {
+  const auto model = describe_model(w.model, w.vocabulary);
+  WorldOptions options;
+  options.ranks = ranks;
+  run_counting(options, [&](std::unique_ptr<Communicator> world) {
+    const Mesh mesh(std::move(world), mesh_of(w.strategy, ranks));
+    const Plan plan(w.strategy, mesh);
+    std::vector<std::string> faults;
+    check_batch(w.training, plan, faults);
+    for (const Requirement& r : model->requirements())
+      if (const int parts = plan.parts(r.axis); r.extent % parts != 0)
+        faults.push_back(fmt::format("{} {} cannot be cut into {} equal parts (mesh {}); legal parts: {}", r.key, r.extent, parts, split_by(plan, r.axis), divisors(r.extent)));
+    if (const int parts = plan.parts(Axis::vocab); model->vocabulary() < parts)
+      faults.push_back(fmt::format("model.vocabulary {} is less than its {} parts (mesh {})", model->vocabulary(), parts, split_by(plan, Axis::vocab)));
+    if (faults.empty()) return;
+    std::string text = faults.size() == 1 ? faults.front() : fmt::format("{} sizes do not fit {} ranks:", faults.size(), ranks);
+    if (faults.size() > 1)
+      for (const auto& f : faults) text += "\n  - " + f;
+    throw Error(text);
+  });
+}
+
+}  // namespace quadrille

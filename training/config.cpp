@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "training/config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "core/error.h"
+
+namespace quadrille {
+
+namespace {
+
+void within(bool good, const Reader& reader, std::string_view key, const std::string& found, std::string_view wanted) {
+  require(good, "{}: {} is {}: it must be {}", reader.origin_of(key), reader.path_of(key), found, wanted);
+}
+
+double positive(Reader& reader, std::string_view key, std::optional<double> fallback) {
+  const double v = reader.number(key, fallback);
+  within(v > 0 && std::isfinite(v), reader, key, fmt::format("{}", v), "a positive number");
+  return v;
+}
+
+double not_negative(Reader& reader, std::string_view key, double fallback) {
+  const double v = reader.number(key, fallback);
+  within(v >= 0 && std::isfinite(v), reader, key, fmt::format("{}", v), "0 or a positive number");
+  return v;
+}
+
+double fraction(Reader& reader, std::string_view key, double fallback) {
+  const double v = reader.number(key, fallback);
+  within(v >= 0 && v < 1, reader, key, fmt::format("{}", v), "in [0, 1)");
+  return v;
+}
+
+std::int64_t count(Reader& reader, std::string_view key, std::optional<std::int64_t> fallback, std::int64_t least) {
+  const std::int64_t v = reader.integer(key, fallback);
+  within(v >= least, reader, key, std::to_string(v), fmt::format("at least {}", least));
+  return v;
+}
+
+OptimizerConfig read_optimizer(const Json& object, Json& resolved) {
+  Reader reader(object, "training.optimizer");
+  OptimizerConfig c;
+  c.kind = reader.choice("kind", {"adamw", "sgd"}, "adamw");
+  if (c.kind == "adamw") {
+    c.beta1 = fraction(reader, "beta1", 0.9);
+    c.beta2 = fraction(reader, "beta2", 0.95);
+    c.epsilon = positive(reader, "epsilon", 1e-8);
+  } else {
+    c.momentum = fraction(reader, "momentum", 0);
+    c.nesterov = reader.boolean("nesterov", false);
+    require(!c.nesterov || c.momentum > 0, "{}: training.optimizer.nesterov needs a momentum above 0", reader.origin_of("nesterov"));
+  }
+  c.weight_decay = not_negative(reader, "weight_decay", 0);
+  c.decay_all = reader.boolean("decay_all", false);
+  reader.done();
+  resolved = reader.resolved();
+  return c;
+}
+
+RateConfig read_rate(const Json& object, std::int64_t steps, Json& resolved) {
+  Reader reader(object, "training.rate");
+  RateConfig c;
+  c.schedule = reader.choice("schedule", {"constant", "linear", "cosine"}, "constant");
+  c.peak = positive(reader, "peak", {});
+  c.final_rate = c.schedule == "constant" ? c.peak : not_negative(reader, "final", 0);
+  c.warmup_steps = count(reader, "warmup_steps", 0, 0);
+  c.steps = c.schedule == "constant" ? steps : count(reader, "steps", steps, 1);
+  reader.done();
+  require(c.schedule == "constant" || c.warmup_steps < c.steps, "training.rate.warmup_steps {} must be below training.rate.steps {}", c.warmup_steps, c.steps);
+  require(c.final_rate <= c.peak, "training.rate.final {} is above training.rate.peak {}", c.final_rate, c.peak);
+  resolved = reader.resolved();
+  return c;
+}
+
+}  // namespace
+
+double rate_at(const RateConfig& c, std::int64_t step) {
+  if (step <= c.warmup_steps) return c.peak * static_cast<double>(step) / static_cast<double>(c.warmup_steps);
+  if (c.schedule == "constant") return c.peak;
+  const double done = std::min(1.0, static_cast<double>(step - c.warmup_steps) / static_cast<double>(std::max<std::int64_t>(1, c.steps - c.warmup_steps)));
+  const double left = c.schedule == "linear" ? 1 - done : 0.5 * (1 + std::cos(std::numbers::pi * done));
+  return c.final_rate + (c.peak - c.final_rate) * left;
+}
+
+TrainingConfig read_training(const Json& object, Json& resolved) {
+  Reader reader(object, "training");
+  TrainingConfig c;
+  c.batch_size = count(reader, "batch_size", {}, 1);
+  c.micro_batch = count(reader, "micro_batch", 0, 0);
+  c.batch_origin = reader.origin_of("batch_size");
+  c.micro_origin = reader.origin_of("micro_batch");
+  c.steps = count(reader, "steps", {}, 1);
+  c.clip_norm = not_negative(reader, "clip_norm", 0);
+  c.label_smoothing = fraction(reader, "label_smoothing", 0);
+  c.dtype = dtype_from(reader.choice("dtype", {"f32", "f64"}, "f32"));
+  const Json empty = Json::object();
+  const Json* optimizer = reader.value("optimizer");
+  Json optimizer_resolved, rate_resolved;
+  c.optimizer = read_optimizer(optimizer ? *optimizer : empty, optimizer_resolved);
+  c.rate = read_rate(reader.needed("rate"), c.steps, rate_resolved);
+  reader.done();
+  resolved = reader.resolved();
+  resolved.set("optimizer", optimizer_resolved);
+  resolved.set("rate", rate_resolved);
+  return c;
+}
+
+}  // namespace quadrille

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "training/trainer.h"
+
+#include <cstring>
+
+#include "core/error.h"
+#include "training/forecast.h"
+
+namespace quadrille {
+
+namespace {
+
+std::vector<MeshAxis> edges(const Mesh& mesh) {
+  std::vector<MeshAxis> axes;
+  for (int m = 0; m < mesh.axes(); ++m) axes.push_back({mesh.name(m), mesh.extent(m)});
+  return axes;
+}
+
+std::uint64_t hash_of(const Tensor& t, std::uint64_t before) {
+  const auto* bytes = static_cast<const unsigned char*>(t.data());
+  std::uint64_t h = before;
+  for (std::int64_t i = 0; i + 4 <= t.bytes(); i += 4) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, bytes + i, sizeof word);
+    h = mix(h ^ word);
+  }
+  return h;
+}
+
+}  // namespace
+
+struct Trainer::Inside {
+  Inside(const Workload& w, const Mesh& m, const Backend& backend, Ledger& l)
+      : workload(w), mesh(m), counted(count(w, backend, edges(m), m.world().size(), m.world().rank())), device(backend.open_device(0)),
+        engine(workload, mesh, *device, backend.ops(), l, &counted.rehearsal) {}
+  const Workload workload;
+  const Mesh& mesh;
+  Counted counted;
+  std::unique_ptr<Device> device;
+  Engine engine;
+};
+
+Trainer::Trainer(const Workload& w, const Mesh& mesh, const Backend& backend, Ledger& ledger) {
+  require(backend.ops != nullptr && backend.open_device != nullptr, "the back end \"{}\" is not in this build: {}", backend.name, backend.absent_because);
+  inside_ = std::make_unique<Inside>(w, mesh, backend, ledger);
+}
+Trainer::~Trainer() = default;
+Trainer::Trainer(Trainer&&) noexcept = default;
+
+std::optional<StepReport> Trainer::step(const Dataset& data, std::int64_t step) {
+  auto before = inside_->engine.report();
+  inside_->engine.step(&data, step);
+  return before;
+}
+
+std::optional<StepReport> Trainer::flush() { return inside_->engine.report(); }
+EvaluationReport Trainer::evaluate(const Dataset& data) { return inside_->engine.evaluate(&data); }
+MemoryReport Trainer::memory() const { return inside_->engine.memory(); }
+std::int64_t Trainer::parameters() const { return inside_->counted.forecast.parameters; }
+double Trainer::model_flops_full() const { return inside_->counted.forecast.model_flops_full; }
+double Trainer::model_flops_causal() const { return inside_->counted.forecast.model_flops_causal; }
+
+std::vector<std::string> Trainer::parameter_names() const {
+  std::vector<std::string> names;
+  for (const Parameter& p : inside_->engine.parameters().all()) names.push_back(p.name);
+  return names;
+}
+
+namespace {
+
+// Every rank learns the whole of a parameter-like tensor: gathers its splits, innermost first.
+std::vector<double> whole_of(Engine& engine, const Parameter& p, Tensor t) {
+  const Context& shared = engine.context();
+  Arena room(shared.stream.device(), 4 * p.count() * size_of(t.dtype()) + (1 << 16));   // a step's arena may be smaller than one table
+  Context c{shared.plan, shared.ops, shared.stream, room, shared.ledger, shared.dtype};
+  States states = p.states;
+  for (int m = c.mesh().axes(); m-- > 0;) {
+    State& s = states[static_cast<std::size_t>(m)];
+    if (s.kind != Kind::split) continue;
+    require(c.plan.innermost(s.axis, m, states), "parameter {} has splits that cannot be undone in mesh order", p.name);
+    t = gather_parts(c, t, p.dims, states, m);
+    s = {};
+  }
+  std::vector<double> numbers(static_cast<std::size_t>(t.count()));
+  if (t.dtype() == DType::f64) std::copy_n(t.host<double>().begin(), t.count(), numbers.begin());
+  else std::copy_n(t.host<float>().begin(), t.count(), numbers.begin());
+  return numbers;
+}
+
+}  // namespace
+
+std::vector<double> Trainer::whole_value(const std::string& name) {
+  const Parameter& p = inside_->engine.parameters().named(name);
+  return whole_of(inside_->engine, p, p.value);
+}
+
+std::vector<double> Trainer::whole_gradient(const std::string& name) {
+  const Parameter& p = inside_->engine.parameters().named(name);
+  return whole_of(inside_->engine, p, p.gradient);
+}
+
+void Trainer::perturb(double deviation, std::uint64_t seed) {
+  for (const Parameter& p : inside_->engine.parameters().all()) quadrille::perturb(p, inside_->engine.plan(), deviation, seed);
+}
+
+std::uint64_t Trainer::replica_hash() {
+  const Mesh& mesh = inside_->mesh;
+  std::uint64_t own = 0;
+  for (const Parameter& p : inside_->engine.parameters().all()) {
+    const std::uint64_t hash = hash_of(p.value, key_of(0, p.name));
+    own = mix(own ^ hash);
+    MeshAxes held = 0;
+    for (int m = 0; m < mesh.axes(); ++m)
+      if (p.states[static_cast<std::size_t>(m)].kind == Kind::same) held |= bit(m);
+    held = mesh.real(held);
+    if (!held) continue;
+    const auto all = mesh.along(held).exchange(Json(fmt::format("{:016x}", hash)));
+    for (const Json& other : all)
+      require(other == all.front(), "replicas of {} along {} no longer agree in bits: this is a fault of the program, please report it", p.name, mesh.names(held));
+  }
+  std::uint64_t world = 0;
+  for (const Json& other : mesh.world().exchange(Json(fmt::format("{:016x}", own)))) world = mix(world ^ key_of(0, other.string()));
+  return world;
+}
+
+}  // namespace quadrille
