@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linked when oneDNN was not found: same symbol as backend.cpp.
+// Linked when oneDNN or Highway was not found: same symbol as backend.cpp.
 #include "kernels/backend.h"
 
 namespace quadrille {
 
 const Backend& cpu_backend() {
-  static const Backend absent{"cpu", nullptr, nullptr, nullptr, "oneDNN was not found: install libdnnl-dev or configure with -DQUADRILLE_DEPS=DIR", true};
+  static const Backend absent{
+      .name = "cpu",
+      .open_device = nullptr,
+      .ops = nullptr,
+      .use_threads = nullptr,
+      .absent_because = "oneDNN or Highway was not found: install libdnnl-dev and libhwy-dev or configure with -DQUADRILLE_DEPS=DIR",
+      .timed_claims = true};
   return absent;
 }
 

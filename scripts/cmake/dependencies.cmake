@@ -198,6 +198,21 @@ if(WANT_ARCHIVE)
 endif()
 quadrille_part(ARCHIVE libarchive "TARGET;dep::archive" "${LibArchive_VERSION}" "${LibArchive_LIBRARIES}" "install libarchive-dev")
 
+quadrille_optional(UTF8PROC "utf8proc, Unicode classes for byte-pair tokenizers")
+set(utf8proc_version "")
+if(WANT_UTF8PROC)
+  find_path(UTF8PROC_INCLUDE utf8proc.h)
+  find_library(UTF8PROC_LIBRARY utf8proc)
+  mark_as_advanced(UTF8PROC_INCLUDE UTF8PROC_LIBRARY)
+  if(UTF8PROC_INCLUDE AND UTF8PROC_LIBRARY)
+    quadrille_interface(utf8proc ${UTF8PROC_INCLUDE})
+    target_link_libraries(dep_utf8proc INTERFACE ${UTF8PROC_LIBRARY})
+    quadrille_header_version(utf8proc_version ${UTF8PROC_INCLUDE}/utf8proc.h
+      UTF8PROC_VERSION_MAJOR UTF8PROC_VERSION_MINOR UTF8PROC_VERSION_PATCH)
+  endif()
+endif()
+quadrille_part(UTF8PROC utf8proc "TARGET;dep::utf8proc" "${utf8proc_version}" "${UTF8PROC_LIBRARY}" "install libutf8proc-dev")
+
 # --- GPUs: asked for by people who expect them, so the answer must be plain -------------------------------------------
 foreach(gpu CUDA NCCL)
   quadrille_optional(${gpu} "${gpu}")

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What scripts/test.sh leaves out: format, second compiler, sanitizers, clang-tidy, long tests. All parts are run even if one
+# fails. Usage: test_full.sh [--within MINUTES]: parts that are not done by then are named as left out; they fail nothing.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+limit=0
+if [[ $# -eq 2 && $1 == --within && $2 =~ ^[0-9]+$ ]]; then
+  limit=$(($2 * 60))
+elif [[ $# -ne 0 ]]; then
+  echo "usage: test_full.sh [--within MINUTES]" >&2
+  exit 2
+fi
+
+sources() { find core kernels datasets parallelism models training planning benchmarks tests \( -name '*.h' -o -name '*.cpp' \) 2>/dev/null | sort; }
+format() { sources | xargs -d '\n' clang-format-16 --dry-run --Werror; }
+tidy() {
+  cmake --preset clang -DQUADRILLE_TESTS=ON
+  cmake --build build/clang -j "$jobs"   # its generated sources are needed
+  sources | grep '\.cpp$' | grep -v '^tests/' | xargs -d '\n' -P "$jobs" -n 2 clang-tidy-16 --quiet --warnings-as-errors='*' -p build/clang
+}
+# build_and_test PRESET [FLOOR...]: all fast tests, or those of the floors.
+build_and_test() {
+  local preset=$1 targets=() floor
+  shift
+  cmake --preset "$preset" -DQUADRILLE_TESTS=ON
+  for floor in "$@"; do targets+=("tests/$floor/all"); done
+  cmake --build "build/$preset" -j "$jobs" --target "${targets[@]:-all}"
+  [[ $# -gt 0 ]] || set -- .
+  for floor in "$@"; do
+    ctest --test-dir "build/$preset/tests/$floor" -L fast -j "$jobs" --output-on-failure --no-tests=error
+  done
+}
+long() {
+  cmake --preset cpu -DQUADRILLE_TESTS=ON
+  cmake --build build/cpu -j "$jobs"
+  ctest --test-dir build/cpu -L long --output-on-failure
+}
+
+# Functions run in a shell of their own, so that `timeout` can end them and `set -e` holds inside.
+failed=() left_out=()
+part() {
+  local words=$1 begin=$SECONDS code=0 remaining=1000000
+  shift
+  [[ $limit -eq 0 ]] || remaining=$((limit - SECONDS))
+  if [[ $remaining -lt 60 ]]; then
+    left_out+=("$words")
+    return
+  fi
+  echo "=== $words"
+  export -f sources format tidy build_and_test long
+  jobs=$jobs timeout --kill-after=10 "$remaining" bash -euo pipefail -c '"$@"' part "$@" </dev/null 2>&1 || code=$?
+  if [[ $code -eq 124 || $code -eq 137 ]] && [[ $limit -ne 0 && $((SECONDS + 5)) -ge $limit ]]; then
+    left_out+=("$words (stopped)")
+  elif [[ $code -ne 0 ]]; then
+    failed+=("$words")
+  fi
+  echo "=== $words: $((SECONDS - begin)) s, code $code"
+}
+
+scripts/setup.sh full
+part "format" format
+part "Clang 16" build_and_test clang
+part "address and undefined-behaviour sanitizers" build_and_test asan core parallelism datasets
+part "thread sanitizer" build_and_test tsan core parallelism
+part "clang-tidy" tidy
+part "sanitizers on kernels" build_and_test asan kernels
+part "long tests" long
+
+for words in "${left_out[@]}"; do echo "left out for lack of time: $words"; done
+for words in "${failed[@]}"; do echo "failed: $words" >&2; done
+[[ ${#failed[@]} -eq 0 ]]
