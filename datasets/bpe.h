@@ -29,7 +29,7 @@ class BpeTokenizer : public Tokenizer {
 
  private:
   std::array<std::int32_t, 256> byte_ids_{};
-  std::unordered_map<std::uint64_t, std::int32_t> merged_;   // pair -> id
+  std::unordered_map<std::uint64_t, std::int32_t> merged_;  // pair -> id
   std::vector<std::string> bytes_;
 };
 
@@ -44,7 +44,7 @@ class WordCache {
   }
 
  private:
-  std::unordered_map<std::string_view, std::vector<std::int32_t>> ids_;   // the text outlives the cache
+  std::unordered_map<std::string_view, std::vector<std::int32_t>> ids_;  // the text outlives the cache
 };
 
 }  // namespace quadrille

@@ -55,16 +55,21 @@ Batch evaluation_batch(const Dataset&, std::int64_t first_window, Slice rows);
 // Throws Error with the equation when one pass holds fewer windows than one step takes. For whoever knows the batch size.
 void require_one_batch(const Dataset&, std::int64_t batch_size);
 
-// The two sets that a configuration names. config: the "data" object of a workload, e.g.
+// The two sets that a configuration names. config: the "data" object of a workload, one of
 //   {"source": "text", "directory": "austen", "train": ["emma.txt", ...], "evaluate": ["persuasion.txt"],
-//    "tokenizer": {"kind": "byte"} | {"kind": "bpe", "vocabulary": 512} | {"kind": "gpt2", "merges": "vocab.bpe"}}
-//   {"source": "synthetic", "vocabulary": 64, ...} | {"source": "llmc", "train": "x.bin", ...} |
-//   {"source": "megatron", ...} | {"source": "nanogpt", ...}
+//    "tokenizer": {"kind": "byte", "alphabet": "full" | "compact"} | {"kind": "bpe", "vocabulary": 512} |
+//                 {"kind": "gpt2", "merges": "vocab.bpe"},
+//    "documents": "files" | "blank_lines", "end_of_text": false}
+//   {"source": "llmc" | "megatron" | "nanogpt", "directory": ..., "train": "x.bin", "evaluate": "y.bin", "vocabulary": 50257}
+//   {"source": "synthetic", "vocabulary": 32, ...}   (synthetic.h)
+// "evaluate" may be left out (null below), except that synthetic text always has it. Characters are what text is measured
+// in (all characters of the labels), whatever the tokenizer; tokens where only ids are known.
 struct Datasets {
-  std::unique_ptr<Dataset> train, evaluate;
+  std::unique_ptr<Dataset> train, evaluate;        // evaluate: null when the configuration names none
   Json resolved;                                   // the configuration with every default, for the record
 };
-// `data_root`: where fetched data lies (the --data option, default "data"). Reads names, sizes and headers only.
+// `data_root`: where fetched data lies (the --data option, default "data"). Reads names, sizes, headers and manifests;
+// the text itself only where it decides the vocabulary and neither manifest nor cache knows (compact, bpe).
 Datasets open_datasets(const Json& config, std::int64_t tokens_per_window, const std::string& data_root);
 
 }  // namespace quadrille

@@ -9,8 +9,8 @@
 
 namespace quadrille {
 
-// Reads the cached merges of these files and this vocabulary; learns (and keeps, if the folder can be written) otherwise.
-// Throws Error when the cached file is damaged.
+// Reads the cached merges of these files and this vocabulary; learns (and keeps, if the folder can be written)
+// otherwise. Throws Error when the cached file is damaged.
 std::vector<Merge> learned_merges(const TextFiles& train, std::int64_t vocabulary);
 std::string merges_path(const TextFiles& train, std::int64_t vocabulary);
 

@@ -16,7 +16,7 @@ class Sha256 {
  public:
   void add(std::span<const std::byte>);
   void add(std::string_view text) { add(std::as_bytes(std::span(text))); }
-  std::string hex();                                // of everything added; then starts anew
+  std::string hex();  // of everything added; then starts anew
 
  private:
   void block(const std::byte*);

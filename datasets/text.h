@@ -14,7 +14,8 @@
 
 namespace quadrille {
 
-// Text files of one directory in the order named. Throws Error: missing, empty, named twice, not of the manifest's size.
+// Text files of one directory in the order named. Throws Error: missing, empty, named twice, not of the manifest's
+// size.
 class TextFiles {
  public:
   TextFiles(std::string directory, std::vector<std::string> names);
@@ -24,16 +25,16 @@ class TextFiles {
   std::shared_ptr<const MappedFile> shared(std::size_t i) const { return files_[i]; }
   std::vector<std::string_view> texts() const;
   std::string name() const;
-  std::string alphabet() const;                     // distinct bytes, from the manifest where it knows them
-  std::string sha256(std::size_t i) const;          // from the manifest, else computed
-  void scan() const;                                // UTF-8? the manifest's checksums?
+  std::string alphabet() const;             // distinct bytes, from the manifest where it knows them
+  std::string sha256(std::size_t i) const;  // from the manifest, else computed
+  void scan() const;                        // UTF-8? the manifest's checksums?
   Json description() const;
 
  private:
   std::string directory_;
   std::vector<std::string> names_;
   std::vector<std::shared_ptr<const MappedFile>> files_;
-  std::vector<Json> entries_;                       // of the manifest; null where it has none
+  std::vector<Json> entries_;  // of the manifest; null where it has none
 };
 
 enum class Documents : std::uint8_t { files, blank_lines };
@@ -41,7 +42,8 @@ enum class Documents : std::uint8_t { files, blank_lines };
 // A refusal of every byte that `tokenizer` lacks is part of encoding.
 std::shared_ptr<const Tokens> byte_text(TextFiles, std::shared_ptr<const Tokenizer>);
 // Each file, or each part of a file between blank lines, is a document; with `end_of_text` its id stands before each.
-// The two line ends that close a part stay with it (as in llm.c's dev/data/tinyshakespeare.py). Empty documents are refused.
+// The two line ends that close a part stay with it (as in llm.c's dev/data/tinyshakespeare.py). Empty documents are
+// refused.
 std::shared_ptr<const Tokens> encoded_text(TextFiles, std::shared_ptr<const Tokenizer>, Documents, bool end_of_text);
 
 // The tokenizer that a "tokenizer" object names. `train`: what compact alphabets and learned merges come from.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The headers of llm.c's and nanoGPT's files of ids.
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
@@ -40,6 +41,13 @@ void check_size(const MappedFile& file, std::int64_t count, std::int64_t width) 
 }
 
 }  // namespace
+
+bool looks_like_llmc(const MappedFile& file) {
+  if (file.size() < 4) return false;
+  const auto magic = load_at<std::int32_t>(file, 0);
+  return std::ranges::any_of(std::array{magic, reversed(magic)},
+                             [](std::int32_t m) { return m == kGpt2Magic || m == kLlamaMagic; });
+}
 
 TokenFile open_llmc(const std::string& path) {
   auto file = std::make_shared<MappedFile>(path);
@@ -88,8 +96,7 @@ TokenFile open_nanogpt(const std::string& path) {
   require(file->size() % 2 == 0,
           "{} has {} bytes, an odd number: 16-bit ids were wanted. It is truncated or another file", path,
           file->size());
-  const std::int32_t magic = file->size() >= 4 ? load_at<std::int32_t>(*file, 0) : 0;
-  require(magic != kGpt2Magic && magic != kLlamaMagic, "{} begins like an llm.c file: use \"source\": \"llmc\"", path);
+  require(!looks_like_llmc(*file), "{} begins like an llm.c file: use \"source\": \"llmc\"", path);
   require(!file->text().starts_with("MMIDIDX"), "{} is the index of a Megatron data set: use \"source\": \"megatron\"",
           path);
   return {{file, 0, file->size() / 2, 0, 0}, IdType::u16, {}};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How text falls into words before pairs are merged: the pattern of GPT-2's encoder.py,
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-// written as a scan. A classifier says what stands at a position, so that the same scan serves GPT-2 (code points) and our
-// own byte pairs (bytes, no contractions). Used by bpe.cpp, learn_merges.cpp and gpt2.cpp.
+// written as a scan. A classifier says what stands at a position, so that the same scan serves GPT-2 (code points) and
+// our own byte pairs (bytes, no contractions). Used by bpe.cpp, learn_merges.cpp and gpt2.cpp.
 #pragma once
 
 #include <array>
@@ -29,7 +29,8 @@ inline Char byte_class(std::string_view text, std::size_t at) {
 // The character of well-formed UTF-8, by its Unicode category.
 Char unicode_class(std::string_view text, std::size_t at);
 
-// Categories of code points above 127, from utf8proc. Without it there are none, and text with such characters is refused.
+// Categories of code points above 127, from utf8proc. Without it there are none, and text with such characters is
+// refused.
 bool has_unicode_tables();
 CharClass class_of(std::uint32_t code_point);
 
@@ -55,11 +56,11 @@ void split_words(std::string_view text, bool contractions, Classify classify, Wo
   for (std::size_t at = 0; at < text.size();) {
     std::size_t end = contractions && text[at] == '\'' ? at + contraction_at(text.substr(at)) : at;
     if (end == at) {
-      const std::size_t start = text[at] == ' ' && at + 1 < text.size() ? at + 1 : at;   // the optional space of a word
+      const std::size_t start = text[at] == ' ' && at + 1 < text.size() ? at + 1 : at;  // the optional space of a word
       const CharClass kind = classify(text, start).kind;
       if (kind != CharClass::space) end = run_end(start, kind);
     }
-    if (end == at) {   // white space: all of a run, but what stands before a word is left to the word
+    if (end == at) {  // white space: all of a run, but what stands before a word is left to the word
       std::size_t last = at;
       for (end = at; end < text.size(); end += classify(text, end).bytes) {
         if (classify(text, end).kind != CharClass::space) break;

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files out of a Debian package, without dpkg: an ar archive that holds a compressed tar archive, both read by
+// libarchive (which knows xz, zstd and gzip). Without it package_absent.cpp refuses. Used by fetch.cpp.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace quadrille {
+
+// Content by path of all files whose path ends with one of `endings`. Throws Error: no package, truncated, too large.
+std::map<std::string, std::string> unpack_package(const std::string& path, const std::vector<std::string>& endings);
+
+}  // namespace quadrille

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A build without libarchive: packages cannot be unpacked, folders still can be read.
+#include "core/error.h"
+#include "datasets/package.h"
+
+namespace quadrille {
+
+std::map<std::string, std::string> unpack_package(const std::string& path, const std::vector<std::string>&) {
+  fail(
+      "{} is a package and this build has no libarchive: install libarchive-dev and configure again, or unpack it "
+      "(dpkg-deb -x) "
+      "and give --from the folder",
+      path);
+}
+
+}  // namespace quadrille
