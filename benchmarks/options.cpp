@@ -23,10 +23,10 @@ constexpr const char* kFoot = R"(Examples
   quadrille compare results/mine --published          beside published numbers
 
 Exit codes
-  0  done: target reached, or no target and all steps done     4  diverged: loss or gradients not finite
-  1  failure while running                                     5  ended, but the result is not valid
-  2  bad input: nothing was trained                            6  compare: the runs differ
-  3  target not reached
+  0  done: target reached, or no target and all steps done     4  target not reached
+  1  failure while running                                     5  diverged: loss or gradients not finite
+  2  bad input: nothing was trained                            6  ended, but the result is not valid
+  3  a rank did not end after another had failed               7  compare: the runs differ
 
 More: quadrille VERB --help)";
 
@@ -74,12 +74,32 @@ void add_compare(CLI::App& app, CompareOptions& compare) {
 }
 
 void add_data(CLI::App& app, DataOptions& data) {
-  app.add_option("action", data.action, "fetch, prepare, verify or show")
-      ->required()
-      ->check(CLI::IsMember({"fetch", "prepare", "verify", "show"}));
-  app.add_option("what", data.what, "a data set by name (quadrille list), or a file");
-  app.add_option("--from", data.from, "fetch from this .deb file or folder instead of downloading");
-  app.add_option("--data", data.data, "where data sets lie")->capture_default_str();
+  using Action = DataOptions::Action;
+  app.require_subcommand(1);
+  const auto verb = [&](const char* name, const char* text, Action action) {
+    CLI::App* sub = app.add_subcommand(name, text);
+    sub->add_option("--data", data.data, "where data sets lie")->capture_default_str();
+    sub->parse_complete_callback([&data, action] { data.action = action; });
+    return sub;
+  };
+  CLI::App* fetch = verb("fetch", "fetch a data set, check it and write its manifest", Action::fetch);
+  fetch->add_option("name", data.what, "which one [austen]");
+  fetch->add_option("--from", data.from, "from this .deb file or folder instead of downloading");
+  CLI::App* prepare = verb("prepare", "turn text files into one file of tokens", Action::prepare);
+  prepare->add_option("folder", data.what, "where the texts lie, below the data folder")->required();
+  prepare->add_option("files", data.files, "the texts, in order")->required();
+  prepare->add_option("--output", data.output, "the .bin to write, in the same folder")->required();
+  prepare->add_option("--tokenizer", data.tokenizer, "as in a suite")->capture_default_str();
+  prepare->add_option("--learn-from", data.learn_from, "texts that alphabet or byte pairs are learned from [files]");
+  prepare->add_flag("--blank-lines", data.blank_lines, "parts between blank lines are documents");
+  prepare->add_flag("--end-of-text", data.end_of_text, "put the end-of-text id before each document");
+  CLI::App* verify =
+      verb("verify", "check files against their manifest, or a suite's order of samples", Action::verify);
+  verify->add_option("folder", data.what, "below the data folder");
+  verify->add_option("--suite", data.suite, "walk this suite's samples: each once per epoch over all ranks");
+  CLI::App* show = verb("show", "the first ids of a file and what they stand for", Action::show);
+  show->add_option("file", data.what, "text or token file")->required();
+  show->add_option("--count", data.count, "how many")->check(CLI::PositiveNumber)->capture_default_str();
 }
 
 }  // namespace

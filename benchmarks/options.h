@@ -36,7 +36,13 @@ struct CompareOptions {
 };
 
 struct DataOptions {
-  std::string action, what, from, data = "data";
+  enum class Action : std::uint8_t { fetch, prepare, verify, show } action = Action::show;
+  std::string what;  // fetch: a name; prepare, verify: a folder below the data root; show: a file
+  std::string from, suite, data = "data";
+  std::vector<std::string> files, learn_from;
+  std::string tokenizer = R"({"kind": "byte"})", output;
+  bool blank_lines = false, end_of_text = false;
+  std::int64_t count = 32;
 };
 
 enum class Verb : std::uint8_t { none, run, plan, score, compare, data, list, info };

@@ -34,7 +34,7 @@ std::vector<TrafficLine> traffic_lines(const std::vector<Tally>& ranks) {
 Json data_json(const Datasets& data) {
   Json json = Json::object();
   json.set("train", data.train->description());
-  json.set("evaluate", data.evaluate->description());
+  if (data.evaluate) json.set("evaluate", data.evaluate->description());
   return json;
 }
 
@@ -42,7 +42,7 @@ void describe(Record& record, const Experiment& experiment) {
   record.program = program_name();
   record.suite = experiment.suite;
   record.description = experiment.description;
-  record.unit = experiment.data.evaluate->unit();
+  record.unit = experiment.data.train->unit();
   record.configuration = experiment.resolved;
   record.origins = origins_of(experiment.resolved);
   record.environment = environment_json();
@@ -55,7 +55,7 @@ void describe(Record& record, const Experiment& experiment) {
     record.mesh.emplace_back(edge.name, edge.extent);
   record.batch_size = experiment.workload.training.batch_size;
   record.tokens_per_row = experiment.tokens;
-  record.evaluation_labels = experiment.data.evaluate->labels();
+  record.evaluation_labels = experiment.data.evaluate ? experiment.data.evaluate->labels() : 0;
   record.target = experiment.run.target;
 }
 
@@ -65,7 +65,6 @@ Json contribution_json(const RankLine& line, const RunTrace& trace) {
   Json json = Json::object();
   json.set("line", rank_line_json(line));
   json.set("training", tally_json(trace.training));
-  json.set("evaluation", tally_json(trace.evaluation));
   return json;
 }
 
@@ -91,7 +90,6 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
     training.push_back(tally_from(part.at("training")));
     line.phases_seconds = training.back().phases;
     record.flops.training += training.back().work;
-    record.flops.evaluation += tally_from(part.at("evaluation")).work;
   }
   record.traffic = traffic_lines(training);
   record.flops.steps = static_cast<std::int64_t>(trace.steps.size());

@@ -11,6 +11,7 @@
 #include "benchmarks/harness/locate.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "models/model.h"
 
 namespace quadrille {
 
@@ -94,37 +95,16 @@ Json changed_document(const std::string& path, const RunOptions& options, int ra
   return document;
 }
 
-std::string origin_of(const Json& object, std::string_view key) {
-  const Json* value = object.find(key);
-  return value && !value->origin().empty() ? value->origin() : "default";
-}
-
-// rows of a step = ranks along `batch` x rows of a micro-batch x micro-batches, in whole numbers.
-void check_batch(const Experiment& experiment, const Json& training, Problems& problems) {
-  const TrainingConfig& config = experiment.workload.training;
-  const std::vector<MeshAxis> mesh = mesh_of(experiment.workload.strategy, experiment.ranks);
-  const int parts = extent_of(experiment.workload.strategy, "batch", mesh);
-  const std::string size = fmt::format("batch_size {} ({})", config.batch_size, origin_of(training, "batch_size"));
-  const std::string ranks =
-      fmt::format("{} ranks along batch (strategy {}, {} ranks)", parts, experiment.strategy, experiment.ranks);
-  if (config.batch_size % parts != 0) {
-    problems.add(
-        fmt::format("{} is not {} x a whole number of rows: {} x {} = {}; make batch_size a multiple of {}, or "
-                    "change --ranks",
-                    size, ranks, parts, config.batch_size / parts, config.batch_size / parts * parts, parts));
+// A target needs an evaluation set, and one that is measured in the target's unit.
+void check_metric(const Experiment& experiment, Problems& problems) {
+  if (!experiment.data.train) return;
+  if (!experiment.data.evaluate) {
+    if (experiment.run.target || experiment.run.evaluate_every > 0 || experiment.run.evaluate_first)
+      problems.add(
+          "run wants evaluations, but data.evaluate names nothing: name a set, or take target and evaluate_every out");
     return;
   }
-  const std::int64_t rows = config.batch_size / parts;
-  if (config.micro_batch > 0 && rows % config.micro_batch != 0)
-    problems.add(
-        fmt::format("{} = {} x micro_batch {} ({}) x {:.4g} micro-batches, which is not a whole number; each rank has "
-                    "{} rows, so micro_batch may be a divisor of {}",
-                    size, ranks, config.micro_batch, origin_of(training, "micro_batch"),
-                    static_cast<double>(rows) / static_cast<double>(config.micro_batch), rows, rows));
-}
-
-void check_metric(const Experiment& experiment, Problems& problems) {
-  if (!experiment.run.target || !experiment.data.evaluate) return;
+  if (!experiment.run.target) return;
   const std::string metric = "nats_per_" + experiment.data.evaluate->unit();
   if (experiment.run.target->metric != metric)
     problems.add(fmt::format("run.target.metric is '{}', but this data set is measured in {}",
@@ -136,7 +116,9 @@ void open_data(Experiment& experiment, const Json& data, const Json& model, cons
   try {
     experiment.data = open_datasets(data, experiment.tokens, options.data);
     experiment.workload.vocabulary = experiment.data.train->vocabulary();
-    problems.catching([&] { require_one_batch(*experiment.data.train, experiment.workload.training.batch_size); });
+    // Counting windows may mean reading the text: a run does that after its clock has started.
+    if (options.dry_run && experiment.workload.training.batch_size > 0)
+      problems.catching([&] { require_one_batch(*experiment.data.train, experiment.workload.training.batch_size); });
   } catch (const Error& error) {
     const Json* words = model.find("vocabulary");
     if (!options.dry_run || !words || !words->is_integer()) {
@@ -148,13 +130,21 @@ void open_data(Experiment& experiment, const Json& data, const Json& model, cons
   }
 }
 
+// Without data a vocabulary that follows the data is unknown; the model's other faults are named all the same.
+void check_model(const Experiment& experiment, bool trainable, Json& resolved, Problems& problems) {
+  Workload workload = experiment.workload;
+  workload.vocabulary = std::max<std::int64_t>(2, workload.vocabulary);
+  if (!problems.catching([&] { resolved = describe_model(workload.model, workload.vocabulary)->resolved(); })) return;
+  if (trainable) problems.catching([&] { check_workload(workload, experiment.ranks); });
+}
+
 void read_sections(Experiment& experiment, const Json& document, const RunOptions& options, Problems& problems) {
   Reader top(document, "");
-  Json training_resolved = Json::object(), run_resolved = Json::object();
+  Json training_resolved = Json::object(), run_resolved = Json::object(), model_resolved = Json::object();
   const Json* model = nullptr;
   const Json* data = nullptr;
   const Json* training = nullptr;
-  Json empty = Json::object();
+  const Json empty = Json::object();
   problems.catching(
       [&] { experiment.suite = top.string("name", std::filesystem::path(experiment.suite_path).stem().string()); });
   problems.catching([&] { experiment.description = top.string("description", ""); });
@@ -178,16 +168,13 @@ void read_sections(Experiment& experiment, const Json& document, const RunOption
     experiment.workload.model = *model;
   });
   experiment.workload.seed = static_cast<std::uint64_t>(experiment.run.seed);
-  if (counted && trainable && data && data->is_object()) open_data(experiment, *data, *model, options, problems);
-  if (counted && trainable) {
-    problems.catching([&] { check_batch(experiment, *training, problems); });
-    if (experiment.workload.vocabulary > 0)
-      problems.catching([&] { check_workload(experiment.workload, experiment.ranks); });
-  }
+  if (counted && data && data->is_object()) open_data(experiment, *data, *model, options, problems);
+  if (counted) check_model(experiment, trainable, model_resolved, problems);
   check_metric(experiment, problems);
 
   experiment.resolved = top.resolved();
   if (experiment.data.train) experiment.resolved.set("data", experiment.data.resolved);
+  experiment.resolved.set("model", model_resolved);
   experiment.resolved.set("training", training_resolved);
   experiment.resolved.set("run", run_resolved);
 }

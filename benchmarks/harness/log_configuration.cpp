@@ -83,8 +83,6 @@ void log_configuration(MlLog& log, const Experiment& experiment, std::int64_t se
   log.point("global_batch_size", experiment.workload.training.batch_size);
   log.point("max_sequence_length", experiment.tokens);
   log.point("max_steps", experiment.workload.training.steps);
-  log.point("train_samples", experiment.data.train->size());
-  log.point("eval_samples", experiment.data.evaluate->size());
   log_optimizer(log, experiment.workload.training);
   log_parallelism(log, experiment);
 }

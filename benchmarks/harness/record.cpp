@@ -50,7 +50,7 @@ void fields(V& v, Work& x) {
 template <class V>
 void fields(V& v, Flops& x) {
   v("model_full_flops_per_step", x.model_full_per_step), v("model_causal_flops_per_step", x.model_causal_per_step);
-  v("training", x.training), v("evaluation", x.evaluation), v("steps", x.steps);
+  v("training", x.training), v("steps", x.steps);
 }
 template <class V>
 void fields(V& v, Peak& x) {

@@ -60,7 +60,7 @@ struct TrafficLine {  // of the training steps; counts and volumes summed over a
 
 struct Flops {
   double model_full_per_step = 0, model_causal_per_step = 0;
-  Work training, evaluation;  // executed, summed over ranks and steps
+  Work training;  // executed, summed over ranks and steps; evaluations are not in it
   std::int64_t steps = 0;
 };
 

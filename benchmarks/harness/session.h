@@ -17,11 +17,11 @@ namespace quadrille {
 // Shared by the rank threads of one process.
 struct Session {
   const RunOptions& options;
-  const RunClock& clock;  // born with the process
+  const RunClock& clock;              // born with the process
+  std::atomic<bool>& training_began;  // an error is bad input before, a failure after
+  std::string world{}, out{};         // "threads"; where log and record go
   std::unique_ptr<const Experiment>
-      experiment;                           // resolved before the ranks exist; null: each process does it as a rank
-  std::string out;                          // where log and record go
-  std::atomic<bool> training_began{false};  // an error is bad input before, a failure after
+      experiment{};  // resolved before the ranks exist; null: each process does it as a rank
   std::atomic<int> exit{0};
 };
 

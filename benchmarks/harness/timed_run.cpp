@@ -47,9 +47,14 @@ void TimedRun::start() {
   }
   if (p_.scans_data) {
     p_.experiment.data.train->scan();
-    p_.experiment.data.evaluate->scan();
+    if (p_.experiment.data.evaluate) p_.experiment.data.evaluate->scan();
+    require_one_batch(*p_.experiment.data.train, p_.experiment.workload.training.batch_size);
   }
   p_.world.barrier();
+  if (p_.log) {
+    p_.log->point("train_samples", p_.experiment.data.train->size());
+    p_.log->point("eval_samples", p_.experiment.data.evaluate ? p_.experiment.data.evaluate->size() : 0);
+  }
   scan_seconds_ = since_start();
   if (p_.began) *p_.began = true;
   log_block(true, 0);
