@@ -108,4 +108,9 @@ Communicator& Mesh::along(MeshAxes set) const {
   return *group->second;
 }
 
+void Mesh::report_to(Ledger* ledger) const {
+  world_->report_to(ledger);
+  for (const auto& [axes, group] : groups_) group->report_to(ledger);
+}
+
 }  // namespace quadrille

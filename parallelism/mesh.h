@@ -39,6 +39,7 @@ class Mesh {
   bool first_on(MeshAxes) const;                                   // this rank is at 0 on each of them
 
   Communicator& world() const { return *world_; }
+  void report_to(Ledger*) const;                                   // traffic of every group
   Communicator& along(MeshAxes) const;                             // throws Error unless real(axes) == axes and not empty
 
  private:

@@ -20,7 +20,7 @@ Counted count(const Workload& w, const Backend& backend, const std::vector<MeshA
   run_counting(options, [&](std::unique_ptr<Communicator> world) {
     const Mesh mesh(std::move(world), axes);
     Ledger ledger;
-    mesh.world().report_to(&ledger);
+    mesh.report_to(&ledger);
     Engine engine(w, mesh, *device, *ops, ledger, nullptr);
     ledger.clear();
     engine.step(nullptr, 0);

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bills against closed formulas. That all back ends bill alike is part of every op case.
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "kernels/backend.h"
+#include "kernels/bills.h"
+
+namespace quadrille {
+namespace {
+
+class Bills : public testing::Test {
+ protected:
+  Tensor f32(const Shape& shape) { return device_->empty(shape, DType::f32); }
+  Tensor f64(const Shape& shape) { return device_->empty(shape, DType::f64); }
+  std::unique_ptr<Device> device_ = make_counting_device();
+  std::unique_ptr<Stream> stream_ = device_->make_stream();
+};
+
+TEST_F(Bills, MatmulIsTwoPerMultiplyAdd) {
+  const Cost c = counting_ops().matmul(*stream_, f32({30, 50}), f32({70, 30}), f32({50, 70}), f32({50}),
+                                       {Transpose::yes, Transpose::yes, Write::accumulate});
+  EXPECT_EQ(c.flops, 2.0 * 30 * 50 * 70);
+  EXPECT_EQ(c.skipped, 0);
+  EXPECT_EQ(c.recomputed, 0);
+  EXPECT_EQ(c.bytes, 4.0 * (70 * 30 + 50 * 70 + 50 + 2 * 30 * 50));
+}
+
+TEST_F(Bills, ElementwiseWorkIsNotInFlops) {
+  const Cost c = counting_ops().gelu(*stream_, f64({5, 7}), f64({5, 7}));
+  EXPECT_EQ(c.flops, 0);
+  EXPECT_EQ(c.bytes, 2.0 * 8 * 35);
+}
+
+struct AttentionCase {
+  std::int64_t tokens, block;
+  double pairs;  // of the causal form, by hand
+};
+
+class AttentionBills : public Bills, public testing::WithParamInterface<AttentionCase> {};
+
+TEST_P(AttentionBills, ExecutedAndSkippedAddUpToTheFullFormula) {
+  const auto [t, block, pairs] = GetParam();
+  const std::unique_ptr<Ops> ops = make_counting_ops(block);
+  Attention how{.rows = 3,
+                .q_tokens = t,
+                .kv_tokens = t,
+                .groups = 2,
+                .queries = 4,
+                .head = 16,
+                .q_width = 96,
+                .kv_width = 96,
+                .kv_offset = 64};
+  const Tensor qkv = f32({3, t, 2, 96}), out = f32({3, t, 2, 64}), log_sum = f32({3, 2, 4, t}),
+               dqkv = f32({3, t, 2, 96}), dout = f32({3, t, 2, 64});
+  const double heads = 3 * 2 * 4, full = static_cast<double>(t * t);
+  for (const bool causal : {true, false}) {
+    how.causal = causal;
+    const double computed = causal ? pairs : full;
+    const Cost forward = ops->attention(*stream_, out, log_sum, qkv, qkv, how);
+    EXPECT_EQ(forward.flops, 4 * 16 * computed * heads);
+    EXPECT_EQ(forward.recomputed, 0);
+    EXPECT_EQ(forward.flops + forward.skipped - forward.recomputed, 4 * full * 16 * heads);
+    EXPECT_EQ(forward.bytes, 4.0 * (3 * t * 2 * (96 + 64) + 3 * 8 * t));
+    const Cost backward = ops->attention_backward(*stream_, dqkv, dqkv, dout, out, log_sum, qkv, qkv, how);
+    EXPECT_EQ(backward.flops, 10 * 16 * computed * heads);
+    EXPECT_EQ(backward.recomputed, 2 * 16 * computed * heads);
+    EXPECT_EQ(backward.flops + backward.skipped - backward.recomputed, 8 * full * 16 * heads);
+    EXPECT_EQ(backward.bytes, 4.0 * (3 * t * 2 * (96 + 96 + 64 + 64) + 3 * 8 * t));
+  }
+}
+
+// Causal pairs: T(T+1)/2 one by one; blocks of 4 over 8 tokens 4·4 + 4·8; over 10 tokens 4·4 + 4·8 + 2·10.
+INSTANTIATE_TEST_SUITE_P(Blocks, AttentionBills,
+                         testing::Values(AttentionCase{8, 1, 36}, AttentionCase{8, 4, 48}, AttentionCase{10, 4, 68},
+                                         AttentionCase{10, 64, 100},
+                                         AttentionCase{256, 64, 64.0 * 64 * (1 + 2 + 3 + 4)}));
+
+TEST_F(Bills, AttentionOfLaterQueriesSeesMore) {
+  // Queries at 5, 6, 7 over keys at 1 .. 6 see 5, 6, 6 of the 6.
+  const Attention how{.rows = 1,
+                      .q_tokens = 3,
+                      .kv_tokens = 6,
+                      .groups = 1,
+                      .queries = 1,
+                      .head = 1,
+                      .q_width = 1,
+                      .kv_width = 2,
+                      .q_first = 5,
+                      .kv_first = 1};
+  EXPECT_EQ(attention_pairs(how, 1), 17);
+  EXPECT_EQ(attention_pairs(how, 2), 18);
+  const Attention nothing{.rows = 1,
+                          .q_tokens = 3,
+                          .kv_tokens = 6,
+                          .groups = 1,
+                          .queries = 1,
+                          .head = 1,
+                          .q_width = 1,
+                          .kv_width = 2,
+                          .q_first = 0,
+                          .kv_first = 9};
+  EXPECT_EQ(attention_pairs(nothing, 1), 0);
+}
+
+TEST_F(Bills, CountingRefusesABlockOfNothing) { EXPECT_THROW(make_counting_ops(0), Error); }
+
+}  // namespace
+}  // namespace quadrille

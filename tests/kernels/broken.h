@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Back ends that are wrong on purpose: a decorator over right ops that spoils what they wrote, or changes the options
+// they are given. The op cases must catch every one of them; a case that catches nothing judges nothing.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+
+#include "kernels/ops.h"
+
+namespace quadrille {
+
+enum class Fault {
+  none,
+  does_nothing,
+  one_percent,   // every output is 1 % too large
+  last_element,  // the last element of every output is wrong
+  adds,          // adds to what was there instead of replacing it
+  wrong_bill
+};
+
+// What is done to the options on their way; empty: nothing.
+struct Forgetting {
+  std::function<void(Matmul&)> matmul;
+  std::function<void(Write&)> write;
+  std::function<void(Norm&)> norm;
+  std::function<void(Dropout&)> dropout;
+  std::function<void(Attention&)> attention;
+  std::function<void(Rotary&)> rotary;
+  std::function<void(CrossEntropy&)> cross_entropy;
+  std::function<void(BlockMove&)> block_move;
+  std::function<void(AdamW&)> adamw;
+  std::function<void(SgdMomentum&)> sgd_momentum;
+  std::function<void(double& rate, double& clip_norm, std::int64_t& step)> step_scalars;
+  std::function<void(std::int64_t&)> first_row;
+};
+
+class BrokenOps : public Ops {
+ public:
+  BrokenOps(const Ops& right, Fault fault, Forgetting forgetting = {})
+      : right_(right), fault_(fault), forgetting_(std::move(forgetting)) {}
+
+  std::string_view name() const override { return "broken"; }
+  Cost matmul(Stream&, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
+              const Matmul&) const override;
+  Cost add(Stream&, const Tensor& out, const Tensor& a, const Tensor& b) const override;
+  Cost add_bias(Stream&, const Tensor& out, const Tensor& x, const Tensor& bias) const override;
+  Cost sum_rows(Stream&, const Tensor& out, const Tensor& x, Write) const override;
+  Cost gelu(Stream&, const Tensor& out, const Tensor& x) const override;
+  Cost gelu_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x) const override;
+  Cost gated_silu(Stream&, const Tensor& out, const Tensor& gate, const Tensor& up) const override;
+  Cost gated_silu_backward(Stream&, const Tensor& dgate, const Tensor& dup, const Tensor& dy, const Tensor& gate,
+                           const Tensor& up) const override;
+  Cost dropout(Stream&, const Tensor& out, const Tensor& x, const Dropout&) const override;
+  Cost norm_sums(Stream&, const Tensor& sums, const Tensor& x) const override;
+  Cost norm(Stream&, const Tensor& out, const Tensor& x, const Tensor& sums, const Tensor& gain, const Tensor& bias,
+            const Norm&) const override;
+  Cost norm_backward_sums(Stream&, const Tensor& sums, const Tensor& dy, const Tensor& x, const Tensor& forward_sums,
+                          const Tensor& gain, const Norm&) const override;
+  Cost norm_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& forward_sums,
+                     const Tensor& backward_sums, const Tensor& gain, const Norm&, Write) const override;
+  Cost norm_backward_parameters(Stream&, const Tensor& dgain, const Tensor& dbias, const Tensor& dy, const Tensor& x,
+                                const Tensor& forward_sums, const Norm&) const override;
+  Cost embedding(Stream&, const Tensor& out, const Tensor& table, const Tensor& ids,
+                 std::int64_t first_row) const override;
+  Cost embedding_backward(Stream&, const Tensor& dtable, const Tensor& dout, const Tensor& ids,
+                          std::int64_t first_row) const override;
+  Cost attention(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
+                 const Attention&) const override;
+  Cost attention_backward(Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
+                          const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Attention&) const override;
+  Cost rotary(Stream&, const Tensor& out, const Tensor& x, const Rotary&) const override;
+  Cost cross_entropy_max(Stream&, const Tensor& max, const Tensor& logits) const override;
+  Cost cross_entropy_sums(Stream&, const Tensor& sums, const Tensor& logits, const Tensor& max, const Tensor& labels,
+                          const CrossEntropy&) const override;
+  Cost cross_entropy_loss(Stream&, const Tensor& loss, const Tensor& sums, const Tensor& max, const Tensor& labels,
+                          const CrossEntropy&) const override;
+  Cost cross_entropy_backward(Stream&, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
+                              const Tensor& sums, const Tensor& labels, const CrossEntropy&) const override;
+  Cost move_block(Stream&, const Tensor& out, const Tensor& in, const BlockMove&) const override;
+  Cost sum_of_squares(Stream&, const Tensor& sum, const Tensor& x) const override;
+  Cost step_scalars(Stream&, const Tensor& scalars, const Tensor& totals, double rate, double clip_norm,
+                    std::int64_t step) const override;
+  Cost adamw(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
+             const Tensor& second_moment, const Tensor& scalars, const AdamW&) const override;
+  Cost sgd_momentum(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& velocity,
+                    const Tensor& scalars, const SgdMomentum&) const override;
+
+ private:
+  Cost spoil(std::initializer_list<const Tensor*> outputs, const std::function<Cost()>& call) const;
+
+  const Ops& right_;
+  Fault fault_;
+  Forgetting forgetting_;
+};
+
+}  // namespace quadrille

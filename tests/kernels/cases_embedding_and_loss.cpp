@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases of embedding and cross-entropy, whole and split vocabularies.
+#include <fmt/core.h>
+
+#include "tests/kernels/op_cases.h"
+
+namespace quadrille {
+
+namespace {
+
+constexpr double kTolerance = 2e-6;
+
+struct Lookup {
+  std::int64_t rows, table_rows, columns, first_row, words;  // ids are drawn from [-1, words)
+};
+
+void run_embedding(Bench& b, const Lookup& l) {
+  const Tensor table = b.normal({l.table_rows, l.columns}), ids = b.put_ids({l.rows}, b.ids(l.rows, -1, l.words));
+  const Tensor out = b.unset({l.rows, l.columns});
+  b.bill(b.ops().embedding(b.stream(), out, table, ids, l.first_row));
+  b.result("out", out, 1e-9);
+}
+
+void run_embedding_backward(Bench& b, const Lookup& l) {
+  const Tensor dtable = b.normal({l.table_rows, l.columns}), ids = b.put_ids({l.rows}, b.ids(l.rows, -1, l.words));
+  const Tensor dout = b.normal({l.rows, l.columns});
+  b.bill(b.ops().embedding_backward(b.stream(), dtable, dout, ids, l.first_row));
+  b.result("dtable", dtable, kTolerance);
+}
+
+void add_embedding(std::vector<OpCase>& cases) {
+  const std::pair<const char*, void (*)(Bench&, const Lookup&)> ops[] = {
+      {"embedding", run_embedding}, {"embedding_backward", run_embedding_backward}};
+  const std::pair<const char*, Lookup> lookups[] = {{"whole", {33, 11, 64, 0, 11}},
+                                                    {"whole, one column", {40, 5, 1, 0, 5}},
+                                                    {"part of the words", {65, 7, 9, 10, 30}},
+                                                    {"many rows for few words", {300, 3, 7, 0, 3}},
+                                                    {"few rows for many words", {5, 200, 33, 0, 200}}};
+  for (const auto& [op, run] : ops)
+    for (const auto& [name, lookup] : lookups)
+      cases.push_back({op, fmt::format("{} {}", op, name), [run = run, lookup = lookup](Bench& b) {
+                         Lookup nothing = lookup;
+                         nothing.rows = 0;
+                         run(b, nothing);
+                         run(b, lookup);
+                       }});
+}
+
+// This rank holds `held` words from how.first_word on, of how.words.
+struct Loss {
+  std::int64_t rows, held;
+  CrossEntropy how;
+  double deviation = 2;
+};
+
+// What the later ops read, from the whole vocabulary by the reference.
+struct Given {
+  Numbers logits, max, sums;
+  Ids labels;
+};
+
+Given given(Bench& b, const Loss& l) {
+  const Numbers whole = b.normals(l.rows * l.how.words, l.deviation);
+  Given g;
+  g.labels = b.ids(l.rows, 0, l.how.words);
+  for (std::size_t i = 0; i < g.labels.size(); i += 4) g.labels[i] = -1;  // not counted
+  for (std::int64_t i = 0; i < l.rows; ++i)
+    for (std::int64_t j = 0; j < l.held; ++j)
+      g.logits.push_back(whole[static_cast<std::size_t>(i * l.how.words + l.how.first_word + j)]);
+  ReferenceBench r;
+  CrossEntropy all = l.how;
+  all.first_word = 0;
+  const Tensor logits = r->put({l.rows, l.how.words}, whole), labels = r->put_ids({l.rows}, g.labels);
+  const Tensor max = r->unset({l.rows}), sums = r->unset({l.rows, 3});
+  r->ops().cross_entropy_max(r->stream(), max, logits);
+  r->ops().cross_entropy_sums(r->stream(), sums, logits, max, labels, all);
+  g.max = r->read(max), g.sums = r->read(sums);
+  return g;
+}
+
+void run_max(Bench& b, const Loss& l) {
+  const Tensor logits = b.normal({l.rows, l.held}, l.deviation), max = b.unset({l.rows}, DType::f64);
+  b.bill(b.ops().cross_entropy_max(b.stream(), max, logits));
+  b.result("max", max, 1e-9);
+}
+
+void run_sums(Bench& b, const Loss& l) {
+  const Given g = given(b, l);
+  const Tensor logits = b.put({l.rows, l.held}, g.logits), max = b.put_wide({l.rows}, g.max),
+               labels = b.put_ids({l.rows}, g.labels);
+  const Tensor sums = b.unset({l.rows, 3}, DType::f64);
+  b.bill(b.ops().cross_entropy_sums(b.stream(), sums, logits, max, labels, l.how));
+  b.result_by_column("sums", sums, kTolerance);
+}
+
+void run_loss(Bench& b, const Loss& l) {
+  const Given g = given(b, l);
+  const Tensor sums = b.put_wide({l.rows, 3}, g.sums), max = b.put_wide({l.rows}, g.max),
+               labels = b.put_ids({l.rows}, g.labels);
+  const Tensor loss = b.put_wide({2}, {0.25, 1});  // is added to
+  b.bill(b.ops().cross_entropy_loss(b.stream(), loss, sums, max, labels, l.how));
+  b.result("loss", loss, 1e-9);
+}
+
+void run_backward(Bench& b, const Loss& l) {
+  const Given g = given(b, l);
+  const Tensor logits = b.put({l.rows, l.held}, g.logits), max = b.put_wide({l.rows}, g.max),
+               sums = b.put_wide({l.rows, 3}, g.sums);
+  const Tensor labels = b.put_ids({l.rows}, g.labels), dlogits = b.unset({l.rows, l.held});
+  b.bill(b.ops().cross_entropy_backward(b.stream(), dlogits, logits, max, sums, labels, l.how));
+  b.result("dlogits", dlogits, kTolerance);
+  b.bill(b.ops().cross_entropy_backward(b.stream(), logits, logits, max, sums, labels, l.how));
+  b.result("in place", logits, kTolerance);
+}
+
+void add_cross_entropy(std::vector<OpCase>& cases) {
+  const std::pair<const char*, void (*)(Bench&, const Loss&)> ops[] = {{"cross_entropy_max", run_max},
+                                                                       {"cross_entropy_sums", run_sums},
+                                                                       {"cross_entropy_loss", run_loss},
+                                                                       {"cross_entropy_backward", run_backward}};
+  const std::pair<const char*, Loss> losses[] = {
+      {"whole", {9, 13, {.words = 13}}},
+      {"two words", {3, 2, {.words = 2}}},
+      {"509 words", {5, 509, {.words = 509}}},
+      {"part of the words", {21, 17, {.first_word = 8, .words = 33}}},
+      {"smoothed", {9, 32, {.words = 32, .smoothing = 0.1}}},
+      {"smoothed, part of the words", {21, 17, {.first_word = 16, .words = 33, .smoothing = 0.2}}},
+      {"large logits", {9, 40, {.words = 40}, 30}},
+      {"logits of thousands", {9, 40, {.words = 40, .smoothing = 0.1}, 2000}}};
+  for (const auto& [op, run] : ops)
+    for (const auto& [name, loss] : losses)
+      cases.push_back({op, fmt::format("{} {}", op, name), [run = run, loss = loss](Bench& b) {
+                         Loss nothing = loss;
+                         nothing.rows = 0;
+                         run(b, nothing);
+                         run(b, loss);
+                       }});
+}
+
+}  // namespace
+
+void add_embedding_and_loss_cases(std::vector<OpCase>& cases) {
+  add_embedding(cases);
+  add_cross_entropy(cases);
+}
+
+}  // namespace quadrille

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every op case on every back end of this build, and on back ends that are broken on purpose.
+#include <gtest/gtest.h>
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <set>
+
+#include "kernels/backend.h"
+#include "tests/kernels/broken.h"
+#include "tests/kernels/op_cases.h"
+
+namespace quadrille {
+namespace {
+
+std::string text(const OpCase& c, const Verdict& v) {
+  return fmt::format("{}: {}", c.name, fmt::join(v.complaints, "; "));
+}
+
+class EveryBackend : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    for (const Backend& b : backends())
+      if (b.name == GetParam()) backend_ = &b;
+    if (!backend_->absent_because.empty()) GTEST_SKIP() << backend_->absent_because;
+    if (backend_->use_threads) backend_->use_threads(2);
+    device_ = backend_->open_device(0);
+  }
+  Verdict judged(const OpCase& c, DType real) {
+    return judge(c, backend_->ops(), *device_, real, backend_->attention_block);
+  }
+
+  const Backend* backend_ = nullptr;
+  std::unique_ptr<Device> device_;
+};
+
+TEST_P(EveryBackend, AgreesWithTheReferenceInF32) {
+  for (const OpCase& c : op_cases()) {
+    const Verdict v = judged(c, DType::f32);
+    EXPECT_TRUE(v.agrees()) << text(c, v);
+  }
+}
+
+// A back end without f64 must say so in every op that has a floating type; move_block moves anything.
+TEST_P(EveryBackend, AgreesInF64OrRefusesIt) {
+  std::vector<std::string> refused, agreed;
+  const std::unique_ptr<Device> nowhere = make_counting_device();
+  for (const OpCase& c : op_cases()) {
+    const Verdict v = judged(c, DType::f64);
+    Bench bench(counting_ops(), *nowhere, DType::f64, 0);
+    c.run(bench);
+    EXPECT_TRUE(v.agrees() || v.refused) << text(c, v);
+    if (v.refused) {
+      EXPECT_NE(v.complaints.front().find("f64"), std::string::npos) << text(c, v);
+    }
+    if (bench.used_real() && c.op != "move_block") (v.refused ? refused : agreed).push_back(c.name);
+  }
+  EXPECT_TRUE(refused.empty() || agreed.empty())
+      << "computed in f64 while other cases are refused: " << fmt::format("{}", fmt::join(agreed, ", "));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, EveryBackend, testing::Values("reference", "cpu", "counting"),
+                         [](const auto& info) { return info.param; });
+
+TEST(OpCases, NamesAreUniqueAndEveryOpHasSeveral) {
+  std::set<std::string> names;
+  std::map<std::string, int> per_op;
+  for (const OpCase& c : op_cases()) {
+    EXPECT_TRUE(names.insert(c.name).second) << c.name;
+    ++per_op[c.op];
+  }
+  EXPECT_EQ(per_op.size(), 28u);  // the functions of Ops
+  for (const auto& [op, count] : per_op) EXPECT_GE(count, 5) << op;
+}
+
+class EveryFault : public testing::TestWithParam<std::pair<const char*, Fault>> {};
+
+TEST_P(EveryFault, IsRejectedByEveryCase) {
+  const std::unique_ptr<Device> device = make_host_device();
+  const BrokenOps broken(reference_ops(), GetParam().second);
+  for (const OpCase& c : op_cases())
+    for (const DType real : {DType::f32, DType::f64})
+      EXPECT_FALSE(judge(c, broken, *device, real, 1).agrees())
+          << c.name << " accepts a back end that is broken: " << GetParam().first;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, EveryFault,
+                         testing::Values(std::pair{"DoesNothing", Fault::does_nothing},
+                                         std::pair{"OnePercent", Fault::one_percent},
+                                         std::pair{"LastElement", Fault::last_element}, std::pair{"Adds", Fault::adds},
+                                         std::pair{"WrongBill", Fault::wrong_bill}),
+                         [](const auto& info) { return info.param.first; });
+
+TEST(Broken, WithoutAFaultIsTheReference) {
+  const std::unique_ptr<Device> device = make_host_device();
+  const BrokenOps sound(reference_ops(), Fault::none);
+  for (const OpCase& c : op_cases()) {
+    const Verdict v = judge(c, sound, *device, DType::f64, 1);
+    EXPECT_TRUE(v.agrees()) << text(c, v);
+  }
+}
+
+struct Forgotten {
+  const char* what;
+  std::vector<std::string> ops;  // each has a case that must notice
+  Forgetting change;
+};
+
+std::vector<Forgotten> forgotten_options() {
+  std::vector<Forgotten> all;
+  const auto add = [&](const char* what, std::vector<std::string> ops, auto Forgetting::*member, auto change) {
+    Forgotten f{what, std::move(ops), {}};
+    f.change.*member = change;
+    all.push_back(std::move(f));
+  };
+  const auto replace = [](auto& how) {
+    how.write = how.write == Write::accumulate ? Write::replace : Write::accumulate;
+  };
+  add("matmul write", {"matmul"}, &Forgetting::matmul, replace);
+  add("block write", {"move_block"}, &Forgetting::block_move, replace);
+  add("block out_first", {"move_block"}, &Forgetting::block_move, [](BlockMove& m) { m.out_first = 0; });
+  add("block in_first", {"move_block"}, &Forgetting::block_move, [](BlockMove& m) { m.in_first = 0; });
+  add("write", {"sum_rows", "norm_backward"}, &Forgetting::write, [](Write& w) { w = Write::replace; });
+  const std::vector<std::string> norms{"norm", "norm_backward_sums", "norm_backward", "norm_backward_parameters"};
+  add("epsilon", norms, &Forgetting::norm, [](Norm& n) { n.epsilon = 0.01; });
+  add("width", norms, &Forgetting::norm, [](Norm& n) { n.width *= 2; });
+  add("dropout probability", {"dropout"}, &Forgetting::dropout, [](Dropout& d) { d.probability = 0; });
+  add("dropout key", {"dropout"}, &Forgetting::dropout, [](Dropout& d) { d.key = 1; });
+  add("dropout row", {"dropout"}, &Forgetting::dropout, [](Dropout& d) { d.first_row = 0; });
+  add("dropout token", {"dropout"}, &Forgetting::dropout, [](Dropout& d) { d.first_token = 0; });
+  add("dropout feature", {"dropout"}, &Forgetting::dropout, [](Dropout& d) { d.first_feature = 0; });
+  add("dropout features", {"dropout"}, &Forgetting::dropout, [](Dropout& d) { d.features *= 2; });
+  const std::vector<std::string> attentions{"attention", "attention_backward"};
+  const auto attention = [&](const char* what, auto change) { add(what, attentions, &Forgetting::attention, change); };
+  attention("causal", [](Attention& a) { a.causal = !a.causal; });
+  attention("scale", [](Attention& a) { a.scale *= 1.01; });
+  attention("q_first", [](Attention& a) { a.q_first = 0; });
+  attention("kv_first", [](Attention& a) { a.kv_first = 0; });
+  attention("attention dropout", [](Attention& a) { a.dropout = 0; });
+  attention("attention dropout row", [](Attention& a) { a.first_row = 0; });
+  attention("attention dropout head", [](Attention& a) { a.first_head = 0; });
+  attention("attention dropout heads", [](Attention& a) { a.heads_global += 1; });
+  attention("attention dropout queries", [](Attention& a) { a.q_global += 1; });
+  attention("attention dropout keys", [](Attention& a) { a.kv_global += 1; });
+  const auto rotary = [&](const char* what, auto change) { add(what, {"rotary"}, &Forgetting::rotary, change); };
+  rotary("rotary inverse", [](Rotary& r) { r.inverse = !r.inverse; });
+  rotary("rotary base", [](Rotary& r) { r.base *= 1.1; });
+  rotary("rotary first token", [](Rotary& r) { r.first_token = 0; });
+  rotary("rotary heads", [](Rotary& r) { r.heads = r.width / r.head; });
+  const std::vector<std::string> losses{"cross_entropy_sums", "cross_entropy_loss", "cross_entropy_backward"};
+  add("smoothing", {losses[1], losses[2]}, &Forgetting::cross_entropy, [](CrossEntropy& c) { c.smoothing = 0; });
+  add("first word", {losses[0], losses[2]}, &Forgetting::cross_entropy, [](CrossEntropy& c) { c.first_word = 0; });
+  add("words", {losses[1], losses[2]}, &Forgetting::cross_entropy, [](CrossEntropy& c) { c.words *= 2; });
+  add("first row", {"embedding", "embedding_backward"}, &Forgetting::first_row, [](std::int64_t& first) { first = 0; });
+  add("clip", {"step_scalars"}, &Forgetting::step_scalars, [](double&, double& clip, std::int64_t&) { clip = 0; });
+  add("rate", {"step_scalars"}, &Forgetting::step_scalars, [](double& rate, double&, std::int64_t&) { rate *= 1.01; });
+  add("step", {"step_scalars"}, &Forgetting::step_scalars, [](double&, double&, std::int64_t& step) { step += 1; });
+  add("adamw decay", {"adamw"}, &Forgetting::adamw, [](AdamW& a) { a.weight_decay = 0; });
+  add("adamw beta1", {"adamw"}, &Forgetting::adamw, [](AdamW& a) { a.beta1 *= 0.99; });
+  add("adamw beta2", {"adamw"}, &Forgetting::adamw, [](AdamW& a) { a.beta2 *= 0.99; });
+  add("adamw epsilon", {"adamw"}, &Forgetting::adamw, [](AdamW& a) { a.epsilon *= 2; });
+  add("sgd decay", {"sgd_momentum"}, &Forgetting::sgd_momentum, [](SgdMomentum& s) { s.weight_decay = 0; });
+  add("sgd momentum", {"sgd_momentum"}, &Forgetting::sgd_momentum, [](SgdMomentum& s) { s.momentum *= 0.99; });
+  add("nesterov", {"sgd_momentum"}, &Forgetting::sgd_momentum, [](SgdMomentum& s) { s.nesterov = !s.nesterov; });
+  return all;
+}
+
+TEST(Broken, AForgottenOptionIsNoticed) {
+  const std::unique_ptr<Device> device = make_host_device();
+  for (const Forgotten& f : forgotten_options()) {
+    const BrokenOps broken(reference_ops(), Fault::none, f.change);
+    for (const std::string& op : f.ops) {
+      bool noticed = false;
+      for (const OpCase& c : op_cases())
+        if (c.op == op && !noticed) {
+          const Verdict v = judge(c, broken, *device, DType::f32, 1);
+          noticed = !v.agrees() && !v.refused;
+        }
+      EXPECT_TRUE(noticed) << "no case of " << op << " notices a back end that gets this wrong: " << f.what;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quadrille
