@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "benchmarks/harness/cores.h"
+#include "core/build.h"
 
 namespace quadrille {
 
@@ -51,9 +52,6 @@ bool bind_this_thread(const std::vector<int>& cpus) {
   return hwloc_set_cpubind(topology.get(), set.get(), HWLOC_CPUBIND_THREAD) == 0;
 }
 
-std::string binding_description() {
-  const unsigned version = hwloc_get_api_version();
-  return fmt::format("hwloc {}.{}.{}", version >> 16U, (version >> 8U) & 0xFFU, version & 0xFFU);
-}
+std::string binding_description() { return fmt::format("hwloc {}", build_part("hwloc").version); }
 
 }  // namespace quadrille

@@ -89,8 +89,8 @@ Json changed_document(const std::string& path, const RunOptions& options, int ra
   for (const std::string& set : options.set)
     if (names_strategy(set)) set_by_path(document, set);
   document.set("strategy", strategy_table(document.find("strategy"), options, ranks, strategy));
-  for (const std::string& set : options.set)
-    if (!names_strategy(set)) set_by_path(document, set);
+  for (const std::string& set : options.set)   // "mesh.x=2" is short for the strategy's mesh
+    if (!names_strategy(set)) set_by_path(document, set.starts_with("mesh.") ? "strategy." + set : set);
   apply_flags(document, options);
   return document;
 }

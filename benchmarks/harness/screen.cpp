@@ -68,7 +68,7 @@ std::string utilisation_table(const Record& record) {
              percent(u.mfu_causal_of_datasheet_peak)});
   table.row({"HFU, executed", rate(u.hardware_flops_per_second), percent(u.hfu_of_measured_peak),
              percent(u.hfu_of_datasheet_peak)});
-  std::string text = "\n" + table.text();
+  std::string text = fmt::format("\n{}", table.text());
   const Work& work = record.flops.training;
   const double executed = work.executed();
   if (executed > 0)
@@ -95,7 +95,7 @@ std::string traffic_table(const Record& record) {
   for (const TrafficLine& line : record.traffic)
     table.row(
         {line.mesh_axes, line.kind, text_grouped(line.calls), text_bytes(line.bytes), text_seconds(line.seconds_mean)});
-  return "\n" + table.text() + "  calls and bytes: sums over all ranks and steps\n";
+  return fmt::format("\n{}  calls and bytes: sums over all ranks and steps\n", table.text());
 }
 
 std::string memory_table(const Record& record) {
@@ -155,11 +155,11 @@ std::string run_line(const Experiment& experiment, int run, std::int64_t seed, s
 }
 
 std::string last_screen(const Record& record, const std::string& record_path) {
-  std::string text = "\n" + headline(record);
+  std::string text = fmt::format("\n{}", headline(record));
   text += wrapped("not valid", record.verdict.reasons);
   text += quality_line(record) + step_lines(record) + utilisation_table(record) + phase_lines(record) +
           traffic_table(record) + memory_table(record);
-  if (!record.verdict.notes.empty()) text += "\n" + wrapped("note", record.verdict.notes);
+  if (!record.verdict.notes.empty()) text += fmt::format("\n{}", wrapped("note", record.verdict.notes));
   text += fmt::format("\n  not verified by MLCommons; compare with: quadrille compare {} --published\n", record_path);
   return text;
 }

@@ -73,7 +73,7 @@ std::string text_number(double value) { return fmt::format("{:.5g}", value); }
 std::string text_grouped(long long value) {
   std::string digits = fmt::format("{}", value < 0 ? -value : value);
   for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
-  return (value < 0 ? "-" : "") + digits;
+  return fmt::format("{}{}", value < 0 ? "-" : "", digits);
 }
 
 std::string text_cpus(const std::vector<int>& cpus) {
