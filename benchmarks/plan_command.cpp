@@ -26,7 +26,10 @@ void add_leaves(const Json& value, const std::string& path, TextTable& table) {
     for (const auto& [name, child] : value.members()) add_leaves(child, path.empty() ? name : path + "." + name, table);
     return;
   }
-  table.row({path, value.text(), value.origin().empty() ? "default" : value.origin()});
+  constexpr std::size_t kWidest = 56;
+  std::string text = value.text();
+  if (text.size() > kWidest) text = text.substr(0, kWidest - 3) + "...";
+  table.row({path, text, value.origin().empty() ? "default" : value.origin()});
 }
 
 std::string configuration_text(const Experiment& experiment) {

@@ -41,7 +41,9 @@ int run_command(const RunOptions& options, const RunClock& clock, std::atomic<bo
 
   Session session{options, clock, began};
   session.world = world;
+  const double begin = clock.seconds();
   if (world == "threads") session.experiment = std::make_unique<const Experiment>(resolve(options, ranks.ranks, world));
+  session.data_seconds = clock.seconds() - begin;
   session.out = options.out.empty() ? default_folder(session.experiment.get(), options, clock) : options.out;
   kind.run(ranks, [&](std::unique_ptr<Communicator> communicator) { run_rank(session, std::move(communicator)); });
   return session.exit;

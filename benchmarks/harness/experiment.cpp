@@ -11,7 +11,9 @@
 #include "benchmarks/harness/locate.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "datasets/commands.h"
 #include "models/model.h"
+#include "parallelism/world.h"
 
 namespace quadrille {
 
@@ -89,7 +91,7 @@ Json changed_document(const std::string& path, const RunOptions& options, int ra
   for (const std::string& set : options.set)
     if (names_strategy(set)) set_by_path(document, set);
   document.set("strategy", strategy_table(document.find("strategy"), options, ranks, strategy));
-  for (const std::string& set : options.set)   // "mesh.x=2" is short for the strategy's mesh
+  for (const std::string& set : options.set)  // "mesh.x=2" is short for the strategy's mesh
     if (!names_strategy(set)) set_by_path(document, set.starts_with("mesh.") ? "strategy." + set : set);
   apply_flags(document, options);
   return document;
@@ -111,6 +113,16 @@ void check_metric(const Experiment& experiment, Problems& problems) {
                              experiment.run.target->metric, metric));
 }
 
+// What would bring the data: a command where we have one, else what the suite says.
+std::string remedy_for(const Json& data, const std::string& fetch) {
+  if (!fetch.empty()) return "\n" + fetch;
+  const Json* directory = data.find("directory");
+  if (!directory || !directory->is_string()) return {};
+  for (const std::string& name : fetchable())
+    if (name == directory->string()) return fmt::format("\nquadrille data fetch {} brings this data set", name);
+  return {};
+}
+
 void open_data(Experiment& experiment, const Json& data, const Json& model, const RunOptions& options,
                Problems& problems) {
   try {
@@ -121,12 +133,13 @@ void open_data(Experiment& experiment, const Json& data, const Json& model, cons
       problems.catching([&] { require_one_batch(*experiment.data.train, experiment.workload.training.batch_size); });
   } catch (const Error& error) {
     const Json* words = model.find("vocabulary");
+    const std::string text = error.what() + remedy_for(data, experiment.fetch);
     if (!options.dry_run || !words || !words->is_integer()) {
-      problems.add(error.what());
+      problems.add(text);
       return;
     }
     experiment.workload.vocabulary = words->integer();
-    experiment.notes.push_back(fmt::format("a run would be refused: {}", error.what()));
+    experiment.notes.push_back("a run would be refused: " + text);
   }
 }
 
@@ -135,7 +148,14 @@ void check_model(const Experiment& experiment, bool trainable, Json& resolved, P
   Workload workload = experiment.workload;
   workload.vocabulary = std::max<std::int64_t>(2, workload.vocabulary);
   if (!problems.catching([&] { resolved = describe_model(workload.model, workload.vocabulary)->resolved(); })) return;
-  if (trainable) problems.catching([&] { check_workload(workload, experiment.ranks); });
+  if (!trainable) return;
+  try {
+    check_workload(workload, experiment.ranks);
+  } catch (const Error& error) {  // checked by counting for an imaginary rank 0: no rank of this run has failed
+    std::string text = error.what();
+    const std::string rank = fmt::format("rank 0 on {}: ", host_name());
+    problems.add(text.starts_with(rank) ? text.substr(rank.size()) : text);
+  }
 }
 
 void read_sections(Experiment& experiment, const Json& document, const RunOptions& options, Problems& problems) {
@@ -148,6 +168,7 @@ void read_sections(Experiment& experiment, const Json& document, const RunOption
   problems.catching(
       [&] { experiment.suite = top.string("name", std::filesystem::path(experiment.suite_path).stem().string()); });
   problems.catching([&] { experiment.description = top.string("description", ""); });
+  problems.catching([&] { experiment.fetch = top.string("fetch", ""); });
   problems.catching([&] { model = &top.needed("model"), model->members(); });
   problems.catching([&] { data = &top.needed("data"), data->members(); });
   const bool trainable = problems.catching([&] {

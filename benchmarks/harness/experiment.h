@@ -32,6 +32,7 @@ RunConfig read_run(const Json& object, Json& resolved);
 
 struct Experiment {
   std::string suite, description, suite_path, strategy;
+  std::string fetch;  // what brings the data, for the refusal when it is not there
   Workload workload;
   RunConfig run;
   std::string backend, world;

@@ -118,16 +118,24 @@ std::string floors_text(const Record& record, const std::optional<Json>& floors)
 std::string utilisation_text(const Record& record, const std::vector<Json>& rows) {
   const Utilisation& u = record.utilisation;
   const auto percent = [](const std::optional<double>& value) { return value ? text_percent(*value) : "n/a"; };
-  TextTable table(
-      {{"model", Align::left}, {"chips"}, {"chip", Align::left}, {"utilisation"}, {"convention", Align::left}});
+  std::vector<std::string> conventions;
+  const auto letter = [&](const std::string& convention) {
+    auto found = std::find(conventions.begin(), conventions.end(), convention);
+    if (found == conventions.end()) found = conventions.insert(conventions.end(), convention);
+    return fmt::format("[{}]", static_cast<char>('a' + (found - conventions.begin()) % 26));
+  };
+  TextTable table({{"model", Align::left}, {"chips"}, {"chip", Align::left}, {"utilisation"}, {"", Align::left}});
   table.row({fmt::format("this run, {} parameters", text_scaled(static_cast<double>(record.parameters), "")), "",
-             hardware_of(record), percent(u.mfu_full_of_measured_peak), "MFU, full attention, of the measured peak"});
-  table.row({"this run", "", "", percent(u.hfu_of_measured_peak), "HFU, executed FLOPs, of the measured peak"});
+             hardware_of(record), percent(u.mfu_full_of_measured_peak),
+             letter("MFU, full attention, of the measured peak")});
+  table.row({"this run", "", "", percent(u.hfu_of_measured_peak), letter("HFU, executed FLOPs, of the measured peak")});
   for (const Json& row : rows)
     table.row({text_in(row, "model"), text_in(row, "chips"), text_in(row, "chip"),
-               text_in(row, "utilisation_percent") + " %", text_in(row, "flop_convention")});
-  return "Utilisation, nearest published model sizes: other conditions, not to be divided\n" + table.text() +
-         "  they differ in model, hardware, number type and FLOP convention; published ones are of data sheet peaks\n"
+               text_percent(row.at("utilisation_percent").number() / 100), letter(text_in(row, "flop_convention"))});
+  std::string text = "Utilisation, nearest published model sizes: other conditions, not to be divided\n" + table.text();
+  for (const std::string& convention : conventions) text += fmt::format("  {} {}\n", letter(convention), convention);
+  return text +
+         "  model, hardware, number type and convention differ; published percentages are of data sheet peaks\n"
          "  source of each row: results/published/scaling.json\n";
 }
 

@@ -54,7 +54,7 @@ void agree(Communicator& world, bool mine, Work work) {
 class RankSession {
  public:
   RankSession(Session& session, std::unique_ptr<Communicator> world)
-      : session_(session), world_(std::move(world)), launch_seconds_(session.clock.seconds()) {}
+      : session_(session), world_(std::move(world)), launch_seconds_(session.clock.seconds() - session.data_seconds) {}
 
   void go() {
     prepare();
@@ -81,7 +81,7 @@ class RankSession {
       session_.experiment =
           std::make_unique<const Experiment>(resolve(session_.options, world_->size(), session_.world));
     });
-    data_seconds_ = session_.clock.seconds() - begin;
+    data_seconds_ = session_.data_seconds + session_.clock.seconds() - begin;
     const Backend& backend = backend_named(experiment().backend);
     launch_ = launch_rank(
         *world_, {session_.options.threads.value_or(0), session_.options.oversubscribe, std::string(backend.name)});

@@ -21,7 +21,8 @@ struct Session {
   std::atomic<bool>& training_began;  // an error is bad input before, a failure after
   std::string world{}, out{};         // "threads"; where log and record go
   std::unique_ptr<const Experiment>
-      experiment{};  // resolved before the ranks exist; null: each process does it as a rank
+      experiment{};         // resolved before the ranks exist; null: each process does it as a rank
+  double data_seconds = 0;  // spent on resolving it and opening its data
   std::atomic<int> exit{0};
 };
 
