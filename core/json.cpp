@@ -162,7 +162,7 @@ bool is_flat(const Json& array) {
   return true;
 }
 
-void write(const Json& v, int indent, int depth, std::string& out) {
+void write(const Json& v, std::size_t indent, std::size_t depth, std::string& out) {
   const bool array = v.is_array();
   if (v.is_null())
     out += "null";
@@ -181,7 +181,7 @@ void write(const Json& v, int indent, int depth, std::string& out) {
     const std::string_view gap = indent > 0 ? " " : "";
     const auto begin_value = [&](bool first) {
       if (!first) out += lines || gap.empty() ? "," : ", ";
-      if (lines) out.append("\n").append(static_cast<std::size_t>(indent * (depth + 1)), ' ');
+      if (lines) out.append("\n").append(indent * (depth + 1), ' ');
     };
     bool first = true;
     out += array ? '[' : '{';
@@ -193,7 +193,7 @@ void write(const Json& v, int indent, int depth, std::string& out) {
         out.append(quoted(key)).append(":").append(gap);
         write(value, indent, depth + 1, out);
       }
-    if (lines) out.append("\n").append(static_cast<std::size_t>(indent * depth), ' ');
+    if (lines) out.append("\n").append(indent * depth, ' ');
     out += array ? ']' : '}';
   }
 }
@@ -208,7 +208,7 @@ Json parse_json(std::string_view text, std::string_view name) {
 
 std::string Json::text(int indent) const {
   std::string out;
-  write(*this, indent, 0, out);
+  write(*this, indent > 0 ? static_cast<std::size_t>(indent) : 0, 0, out);
   return out;
 }
 

@@ -5,11 +5,15 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace quadrille {
 
 // Content by path of all files whose path ends with one of `endings`. Throws Error: no package, truncated, too large.
 std::map<std::string, std::string> unpack_package(const std::string& path, const std::vector<std::string>& endings);
+// The same of a package in memory; `name` stands in messages.
+std::map<std::string, std::string> unpack_package(std::string_view package, const std::string& name,
+                                                  const std::vector<std::string>& endings);
 
 }  // namespace quadrille

@@ -13,4 +13,9 @@ std::map<std::string, std::string> unpack_package(const std::string& path, const
       path);
 }
 
+std::map<std::string, std::string> unpack_package(std::string_view, const std::string& name,
+                                                  const std::vector<std::string>& endings) {
+  return unpack_package(name, endings);
+}
+
 }  // namespace quadrille

@@ -62,10 +62,14 @@ std::string content(archive* reader, const std::string& name) {
 }  // namespace
 
 std::map<std::string, std::string> unpack_package(const std::string& path, const std::vector<std::string>& endings) {
-  const MappedFile file(path);
-  require(file.text().starts_with("!<arch>\ndebian-binary"),
+  return unpack_package(MappedFile(path).text(), path, endings);
+}
+
+std::map<std::string, std::string> unpack_package(std::string_view package, const std::string& path,
+                                                  const std::vector<std::string>& endings) {
+  require(package.starts_with("!<arch>\ndebian-binary"),
           "{} is no Debian package: it does not begin like an ar archive with debian-binary", path);
-  const Archive outer = open_memory(file.text(), true, path);
+  const Archive outer = open_memory(package, true, path);
   std::string member = next_path(outer.get(), path);
   while (!member.empty() && !member.starts_with("data.tar")) member = next_path(outer.get(), path);
   require(!member.empty(), "{} holds no data.tar: it is truncated or no Debian package", path);

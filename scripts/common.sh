@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2034
 # Sourced by quickstart.sh, test.sh and test_full.sh: the root folder, and steps that end with one clear line.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-cd "$root"
+cd "$root" || exit 1
 mkdir -p build
 jobs=$(nproc)
 # Compilations are found again by other checkouts of the same sources.

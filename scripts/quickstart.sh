@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # From nothing to a score: installs what is missing, builds, fetches the text and trains gpt_tiny to its target.
 set -euo pipefail
+# shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 scripts/setup.sh build

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Everything that must hold before a change is shared: builds and runs the tests with the label `fast`.
 set -euo pipefail
+# shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 scripts/setup.sh tests

@@ -3,6 +3,7 @@
 # What scripts/test.sh leaves out: format, second compiler, sanitizers, clang-tidy, long tests. All parts are run even if one
 # fails. Usage: test_full.sh [--within MINUTES]: parts that are not done by then are named as left out; they fail nothing.
 set -euo pipefail
+# shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 limit=0

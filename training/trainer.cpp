@@ -103,6 +103,10 @@ void Trainer::perturb(double deviation, std::uint64_t seed) {
   for (const Parameter& p : inside_->engine.parameters().all()) quadrille::perturb(p, inside_->engine.plan(), deviation, seed);
 }
 
+void Trainer::shift(const std::string& name, std::int64_t global_index, double change) {
+  quadrille::shift(inside_->engine.parameters().named(name), inside_->engine.plan(), global_index, change);
+}
+
 std::uint64_t Trainer::replica_hash() {
   const Mesh& mesh = inside_->mesh;
   std::uint64_t own = 0;

@@ -91,6 +91,7 @@ class Trainer {
   std::vector<double> whole_value(const std::string& parameter);
   std::vector<double> whole_gradient(const std::string& parameter);   // of the sum of losses, of the last step
   void perturb(double deviation, std::uint64_t seed);                  // adds addressed noise to every parameter: nothing stays zero
+  void shift(const std::string& parameter, std::int64_t global_index, double change);   // adds to one element, wherever it is held
   std::uint64_t replica_hash();         // of all weights; equal on every rank that holds the same numbers, checked inside
 
  private:

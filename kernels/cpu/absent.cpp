@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linked when oneDNN or Highway was not found: same symbol as backend.cpp.
+// Linked when oneDNN, Highway or OpenMP was not found: same symbol as backend.cpp.
 #include "kernels/backend.h"
 
 namespace quadrille {
@@ -10,7 +10,7 @@ const Backend& cpu_backend() {
       .open_device = nullptr,
       .ops = nullptr,
       .use_threads = nullptr,
-      .absent_because = "oneDNN or Highway was not found: install libdnnl-dev and libhwy-dev or configure with -DQUADRILLE_DEPS=DIR",
+      .absent_because = "oneDNN, Highway or OpenMP was not found: install libdnnl-dev and libhwy-dev, or see -DQUADRILLE_DEPS=DIR",
       .timed_claims = true};
   return absent;
 }

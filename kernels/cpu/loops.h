@@ -23,13 +23,16 @@ struct Standardise {
   float mean = 0, scale = 1;
 };
 
+// dx = scale (dy gain - shift - slope x̂)
+struct NormSlopes {
+  double mean = 0, scale = 1, shift = 0, slope = 0;
+};
+
 struct RowLoops {
   void (*sums)(double sums[2], const float* x, std::int64_t n) noexcept;                                  // Σx, Σx²
   void (*norm)(float* out, const float* x, const float* gain, const float* bias /* or null */, Standardise, std::int64_t n) noexcept;
   void (*norm_backward_sums)(double sums[2], const float* dy, const float* x, const float* gain, Standardise, std::int64_t n) noexcept;
-  // dx = scale (dy gain - shift - slope x̂), replaced or added
-  void (*norm_backward)(float* dx, const float* dy, const float* x, const float* gain, Standardise, float shift, float slope, bool accumulate,
-                        std::int64_t n) noexcept;
+  void (*norm_backward)(float* dx, const float* dy, const float* x, const float* gain, const NormSlopes&, bool accumulate, std::int64_t n) noexcept;
   // dgain += dy x̂, dbias += dy; dbias may be null
   void (*norm_parameters)(float* dgain, float* dbias, const float* dy, const float* x, Standardise, std::int64_t n) noexcept;
   void (*add_to_double)(double* sums, const float* x, std::int64_t n) noexcept;                           // sums += x

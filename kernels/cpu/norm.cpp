@@ -17,11 +17,15 @@ namespace quadrille {
 
 namespace {
 
-Standardise standardise(const double* sums, std::int64_t row, const Norm& how) noexcept {
+struct RowFacts {
+  double mean = 0, scale = 1;
+  Standardise rounded() const { return {static_cast<float>(mean), static_cast<float>(scale)}; }
+};
+RowFacts facts_of(const double* sums, std::int64_t row, const Norm& how) noexcept {
   const auto width = static_cast<double>(how.width);
   const double mean = how.kind == NormKind::layer ? sums[2 * row] / width : 0;
   const double variance = std::max(0.0, sums[2 * row + 1] / width - mean * mean);   // rounding may take it below 0
-  return {static_cast<float>(mean), static_cast<float>(1 / std::sqrt(variance + how.epsilon))};
+  return {mean, 1 / std::sqrt(variance + how.epsilon)};
 }
 
 // body(row, first element of the row)
@@ -47,7 +51,7 @@ Cost CpuOps::norm(Stream& stream, const Tensor& out, const Tensor& x, const Tens
   const Extents e = check_norm(stream, out, x, sums, gain, bias, how);
   over_rows(e, [&, loop = row_loops().norm, to = floats(out), from = floats(x), s = doubles(sums), by = floats(gain),
                 plus = floats(bias)](std::int64_t row, std::int64_t at) noexcept {
-    loop(to + at, from + at, by, plus, standardise(s, row, how), e.columns);
+    loop(to + at, from + at, by, plus, facts_of(s, row, how).rounded(), e.columns);
   });
   return bill_norm(out, x, sums, gain, bias);
 }
@@ -57,7 +61,7 @@ Cost CpuOps::norm_backward_sums(Stream& stream, const Tensor& sums, const Tensor
   const Extents e = check_norm_backward_sums(stream, sums, dy, x, forward_sums, gain, how);
   over_rows(e, [&, loop = row_loops().norm_backward_sums, to = doubles(sums), d = floats(dy), from = floats(x), s = doubles(forward_sums),
                 by = floats(gain)](std::int64_t row, std::int64_t at) noexcept {
-    loop(to + 2 * row, d + at, from + at, by, standardise(s, row, how), e.columns);
+    loop(to + 2 * row, d + at, from + at, by, facts_of(s, row, how).rounded(), e.columns);
   });
   return bill_norm_backward_sums(sums, dy, x, forward_sums, gain);
 }
@@ -70,8 +74,8 @@ Cost CpuOps::norm_backward(Stream& stream, const Tensor& dx, const Tensor& dy, c
   over_rows(e, [&, loop = row_loops().norm_backward, to = floats(dx), d = floats(dy), from = floats(x), s = doubles(forward_sums),
                 back = doubles(backward_sums), by = floats(gain)](std::int64_t row, std::int64_t at) noexcept {
     const double shift = how.kind == NormKind::layer ? back[2 * row] / width : 0, slope = back[2 * row + 1] / width;
-    loop(to + at, d + at, from + at, by, standardise(s, row, how), static_cast<float>(shift), static_cast<float>(slope),
-         write == Write::accumulate, e.columns);
+    const RowFacts facts = facts_of(s, row, how);
+    loop(to + at, d + at, from + at, by, {facts.mean, facts.scale, shift, slope}, write == Write::accumulate, e.columns);
   });
   return bill_norm_backward(dx, dy, x, forward_sums, backward_sums, gain, write);
 }
@@ -83,7 +87,7 @@ Cost CpuOps::norm_backward_parameters(Stream& stream, const Tensor& dgain, const
   add_column_sums(e, to, [&, loop = row_loops().norm_parameters, d = floats(dy), from = floats(x), s = doubles(forward_sums)](
                              std::array<float*, 2> sums, std::int64_t row, Slice columns) noexcept {
     const std::int64_t at = row * e.columns + columns.first;
-    loop(sums[0], sums[1], d + at, from + at, standardise(s, row, how), columns.count);
+    loop(sums[0], sums[1], d + at, from + at, facts_of(s, row, how).rounded(), columns.count);
   });
   return bill_norm_backward_parameters(dgain, dbias, dy, x, forward_sums);
 }

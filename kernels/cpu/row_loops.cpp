@@ -86,21 +86,24 @@ void norm_backward_sums(double result[2], const float* dy, const float* x, const
   }
 }
 
-template <class D>
-std::int64_t norm_backward_run(D d, float* dx, const float* dy, const float* x, const float* gain, Standardise s, float shift, float slope,
-                               bool accumulate, std::int64_t i, std::int64_t n) {
-  const auto scale = hn::Set(d, s.scale), shifts = hn::Set(d, shift), slopes = hn::Set(d, slope);
-  for (; i + lanes(d) <= n; i += lanes(d)) {
-    const auto g = hn::MulSub(hn::LoadU(d, dy + i), hn::LoadU(d, gain + i), shifts);
-    const auto centred = hn::NegMulAdd(slopes, standardised(d, x + i, s), g);
-    hn::StoreU(accumulate ? hn::MulAdd(scale, centred, hn::LoadU(d, dx + i)) : hn::Mul(scale, centred), d, dx + i);
+// In double: for narrow rows the three terms nearly cancel.
+template <class DD>
+std::int64_t norm_backward_run(DD dd, float* dx, const float* dy, const float* x, const float* gain, const NormSlopes& s, bool accumulate,
+                               std::int64_t i, std::int64_t n) {
+  const hn::Rebind<float, DD> df;
+  const auto mean = hn::Set(dd, s.mean), scale = hn::Set(dd, s.scale), shift = hn::Set(dd, s.shift), slope = hn::Set(dd, s.slope);
+  const auto wide = [&](const float* from) HWY_ATTR { return hn::PromoteTo(dd, hn::LoadU(df, from)); };
+  for (; i + lanes(dd) <= n; i += lanes(dd)) {
+    const auto g = hn::MulSub(wide(dy + i), wide(gain + i), shift);
+    const auto normalised = hn::Mul(hn::Sub(wide(x + i), mean), scale);
+    const auto change = hn::Mul(scale, hn::NegMulAdd(slope, normalised, g));
+    hn::StoreU(hn::DemoteTo(df, accumulate ? hn::Add(change, wide(dx + i)) : change), df, dx + i);
   }
   return i;
 }
-void norm_backward(float* dx, const float* dy, const float* x, const float* gain, Standardise s, float shift, float slope, bool accumulate,
-                   std::int64_t n) noexcept {
-  const auto done = norm_backward_run(Whole(), dx, dy, x, gain, s, shift, slope, accumulate, 0, n);
-  norm_backward_run(Single(), dx, dy, x, gain, s, shift, slope, accumulate, done, n);
+void norm_backward(float* dx, const float* dy, const float* x, const float* gain, const NormSlopes& s, bool accumulate, std::int64_t n) noexcept {
+  const auto done = norm_backward_run(Doubles(), dx, dy, x, gain, s, accumulate, 0, n);
+  norm_backward_run(hn::CappedTag<double, 1>(), dx, dy, x, gain, s, accumulate, done, n);
 }
 
 template <class D>

@@ -86,4 +86,8 @@ void perturb(const Parameter& p, const Plan& plan, double deviation, std::uint64
   fill(p, plan, [&](std::int64_t global, double before) { return before + deviation * normal_at(key, static_cast<std::uint64_t>(global)); });
 }
 
+void shift(const Parameter& p, const Plan& plan, std::int64_t global_index, double change) {
+  fill(p, plan, [&](std::int64_t global, double before) { return global == global_index ? before + change : before; });
+}
+
 }  // namespace quadrille

@@ -50,5 +50,6 @@ void for_each_element(const Parameter&, const Plan&, const std::function<void(st
 void initialise(const Parameter&, const Plan&, std::uint64_t seed);
 // Adds noise of this deviation, addressed like initial values under another name.
 void perturb(const Parameter&, const Plan&, double deviation, std::uint64_t seed);
+void shift(const Parameter&, const Plan&, std::int64_t global_index, double change);   // one element, where it is held
 
 }  // namespace quadrille

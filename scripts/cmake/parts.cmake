@@ -60,17 +60,16 @@ macro(quadrille_stop_if_missing)
 endmacro()
 
 # quadrille_unpacked(OUT header...): the folder below QUADRILLE_DEPS from which `header` can be included. Each header is
-# tried below every unpacked folder, in the order given; `a|b` means folder a, header b.
+# tried below every unpacked folder, in the order given; `a|b` is header b in folder a of the sources.
 function(quadrille_unpacked out)
   set(${out} "" PARENT_SCOPE)
   if(NOT QUADRILLE_DEPS)
     return()
   endif()
   foreach(candidate ${ARGN})
-    string(REPLACE "|" ";" pair "${candidate}")
-    list(GET pair 0 folder)
-    list(GET pair 1 header)
-    file(GLOB found ${QUADRILLE_DEPS}/${folder}/${header} ${QUADRILLE_DEPS}/*/${folder}/${header})
+    string(REGEX REPLACE "^.*\\|" "" header "${candidate}")
+    string(REPLACE "|" "/" path "${candidate}")
+    file(GLOB found "${QUADRILLE_DEPS}/${path}" "${QUADRILLE_DEPS}/*/${path}")
     if(found)
       list(GET found -1 found)   # of several versions, the last by name
       string(REGEX REPLACE "/${header}$" "" found "${found}")

@@ -48,7 +48,9 @@ Workload workload(const std::vector<std::pair<std::string, Json>>& model, const 
   return w;
 }
 
-Outcome train(Workload w, const std::string& strategy, int ranks, int steps, const std::string& backend) {
+Outcome train(Workload w, const std::string& strategy, int ranks, int steps, const std::string& backend_name, const Hooks& hooks) {
+  Backend backend = backend_named(backend_name);
+  if (hooks.ops) backend.ops = hooks.ops;
   w.strategy = parse_json(strategy, "strategy");
   check_workload(w, ranks);
   const std::int64_t tokens = w.model.at("tokens").integer();
@@ -59,15 +61,17 @@ Outcome train(Workload w, const std::string& strategy, int ranks, int steps, con
   options.ranks = ranks;
   run_threads(options, [&](std::unique_ptr<Communicator> world) {
     const int rank = world->rank();
+    if (hooks.world) world = hooks.world(std::move(world));
     const Mesh mesh(std::move(world), mesh_of(w.strategy, ranks));
     Ledger ledger;
-    Trainer trainer(w, mesh, backend_named(backend), ledger);
+    Trainer trainer(w, mesh, backend, ledger);
     mesh.report_to(&ledger);
     trainer.perturb(0.2, 3);
     std::vector<StepReport> reports;
     for (int k = 0; k < steps; ++k)
       if (auto r = trainer.step(data, k)) reports.push_back(*r);
     reports.push_back(*trainer.flush());
+    if (hooks.after_steps) hooks.after_steps(trainer, rank);
     const std::uint64_t hash = trainer.replica_hash();
     const Work work = ledger.work();
     const auto messages = ledger.messages();
@@ -84,7 +88,7 @@ Outcome train(Workload w, const std::string& strategy, int ranks, int steps, con
     outcome.hash = hash;
     outcome.model_flops_full = trainer.model_flops_full() * steps;
     outcome.memory = trainer.memory();
-    outcome.forecast = forecast(w, backend_named(backend), ranks, 0).memory;
+    outcome.forecast = forecast(w, backend, ranks, 0).memory;
   });
   return outcome;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -47,7 +48,13 @@ struct Outcome {
 // (dropout, smoothing, clipping, tied head). `model` and `training` replace single keys.
 Workload workload(const std::vector<std::pair<std::string, Json>>& model = {}, const std::vector<std::pair<std::string, Json>>& training = {});
 
-Outcome train(Workload, const std::string& strategy, int ranks, int steps, const std::string& backend = "reference");
+// Where a test may put its hand in.
+struct Hooks {
+  std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> world;
+  const Ops& (*ops)() = nullptr;                                  // instead of the back end's
+  std::function<void(Trainer&, int rank)> after_steps;
+};
+Outcome train(Workload, const std::string& strategy, int ranks, int steps, const std::string& backend = "reference", const Hooks& hooks = {});
 
 // Largest difference of two tensors relative to the largest entry of the first.
 double distance(const std::vector<double>& a, const std::vector<double>& b);

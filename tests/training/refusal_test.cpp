@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each workload or table that cannot work is refused before anything is allocated, by a message that says what was found,
+// what was wanted and what to change.
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "tests/training/toy.h"
+
+namespace quadrille {
+namespace {
+
+using Changes = std::vector<std::pair<std::string, Json>>;
+
+std::string refusal(const std::string& table, int ranks, const Changes& model = {}, const Changes& training = {}) {
+  try {
+    Workload w = toy::workload(model, training);
+    w.strategy = parse_json(table, "table.json");
+    check_workload(w, ranks);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+void says(const std::string& message, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << "wanted \"" << part << "\" in: " << message;
+}
+
+constexpr const char* kTensor3 = R"({"mesh": [["x", 3]], "axes": {"heads": "x", "mlp": "x", "vocab": "x"}})";
+
+TEST(Refusal, AllSizesThatDoNotDivideAtOnceWithTheirLegalParts) {
+  says(refusal(kTensor3, 3), {"3 sizes", "model.heads 4", "x = 3", "legal parts: 1, 2, 4", "model.kv_heads 4", "model.mlp 32", "1, 2, 4, 8, 16, 32"});
+}
+TEST(Refusal, AVocabularyNeedNotDivide) { EXPECT_EQ(refusal(R"({"mesh": [["x", 3]], "axes": {"vocab": "x"}})", 3), "accepted"); }
+TEST(Refusal, BatchArithmeticShowsTheEquation) {
+  says(refusal(R"({"mesh": [["data", 2]], "axes": {"batch": "data"}})", 2, {}, {{"micro_batch", 3}}),
+       {"batch_size 8 (", "= micro_batch 3 (", "x data ranks 2 (data = 2)", "multiple of 6"});
+}
+TEST(Refusal, ABatchThatCannotBeCut) {
+  says(refusal(R"({"mesh": [["data", 3]], "axes": {"batch": "data"}})", 3), {"batch_size 8", "3 equal parts", "multiple of 3"});
+}
+TEST(Refusal, AMeshThatDoesNotFitTheRanks) {
+  says(refusal(R"({"mesh": [["data", 2], ["x", 2]], "axes": {"batch": "data", "mlp": "x"}})", 8), {"4 places", "8 ranks", "--ranks 4"});
+  says(refusal(R"({"mesh": [["data", "*"], ["x", 3]], "axes": {"batch": "data", "mlp": "x"}})", 4), {"4 is not a multiple of 3"});
+  says(refusal(R"({"mesh": [["data", "*"], ["x", "*"]], "axes": {}})", 4), {"at most one"});
+  says(refusal("{}", 4), {"no \"mesh\"", "4 ranks"});
+}
+TEST(Refusal, AMeshAxisThatNothingUses) { says(refusal(R"({"mesh": [["data", 2], ["x", 2]], "axes": {"batch": "data"}})", 4), {"\"x\"", "no model axis"}); }
+TEST(Refusal, TwoAxesOfOneValueOnOneMeshAxis) {
+  says(refusal(R"({"mesh": [["x", 2]], "axes": {"batch": "x", "embed": "x"}})", 2), {"two axes of one value", "\"batch\" and \"embed\""});
+}
+TEST(Refusal, TwoDifferentAxesThatMeet) {
+  says(refusal(R"({"mesh": [["x", 2]], "axes": {"embed": "x", "mlp": "x"}})", 2), {"two different axes meet", "embed"});
+  says(refusal(R"({"mesh": [["x", 2]], "axes": {"batch": "x", "mlp": "x"}})", 2), {"two different axes meet", "batch"});
+}
+TEST(Refusal, NamesThatAreNotKnown) {
+  says(refusal(R"({"mesh": [["x", 2]], "axes": {"head": "x"}})", 2), {"unknown model axis \"head\"", "heads"});
+  says(refusal(R"({"mesh": [["data", 2]], "axes": {"batch": "dada"}})", 2), {"no axis \"dada\"", "\"data\"", "table.json:1:"});
+  says(refusal(R"({"mesh": [["data", 2]], "axis": {"batch": "data"}})", 2), {"axis", "axes"});
+}
+TEST(Refusal, PartsOfTheGrammarThatThisVersionDoesNotServe) {
+  says(refusal(R"({"mesh": [["data", 2]], "axes": {"batch": "data"}, "store": {"weights": ["data"]}})", 2), {"store.weights", "leave it out"});
+  says(refusal(R"({"mesh": [["data", 2]], "axes": {"batch": "data"}, "recompute": "full"})", 2), {"recompute", "none"});
+}
+TEST(Refusal, ModelsThatCannotBe) {
+  says(refusal("{}", 1, {{"heads", 3}}), {"model.embed 8", "model.heads 3"});
+  says(refusal("{}", 1, {{"kv_heads", 3}}), {"model.heads 4", "model.kv_heads 3"});
+  says(refusal("{}", 1, {{"layer", 3}}), {"layer", "layers"});
+  says(refusal("{}", 1, {{"layers", "two"}}), {"layers", "a string", "an integer"});
+  says(refusal("{}", 1, {{"vocabulary", 7}}), {"vocabulary is 7", "12"});
+  says(refusal("{}", 1, {{"kind", "gtp"}}), {"unknown model \"gtp\"", "gpt"});
+}
+TEST(Refusal, TrainingThatCannotBe) {
+  says(refusal("{}", 1, {}, {{"steps", 0}}), {"training.steps", "at least 1"});
+  says(refusal("{}", 1, {}, {{"rate", parse_json(R"({"peak": -1})", "t")}}), {"training.rate.peak", "-1", "positive"});
+  says(refusal("{}", 1, {}, {{"optimizer", parse_json(R"({"kind": "adam"})", "t")}}), {"adam", "adamw"});
+  says(refusal("{}", 1, {}, {{"dtype", "f16"}}), {"f16", "f32"});
+}
+
+}  // namespace
+}  // namespace quadrille
