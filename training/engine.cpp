@@ -66,8 +66,10 @@ Engine::Engine(const Workload& w, const Mesh& mesh, Device& device, const Ops& o
     r.host = host_->empty({kStepScalars}, DType::f64);
   }
   optimizer_ = make_optimizer(w.training.optimizer, ops, device_, *stream_, buckets_);
-  if (device_.holds_numbers())
+  if (device_.holds_numbers()) {
+    PhaseClock clock(ledger_, "weights");
     for (const Parameter& p : parameters_.all()) initialise(p, plan_, w.seed);
+  }
 }
 
 Slice Engine::own_rows(std::int64_t rows) const {

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// One function per verb of the program. Each prints to standard output, returns the exit code, and throws Error for
+// what the person at the terminal should mend.
+#pragma once
+
+#include <atomic>
+
+#include "benchmarks/harness/mllog.h"
+#include "benchmarks/options.h"
+
+namespace quadrille {
+
+// `began` turns true once training has begun: an error is bad input before that, a failure after.
+int run_command(const RunOptions&, const RunClock&, std::atomic<bool>& began);
+int plan_command(const RunOptions&);
+int score_command(const std::vector<std::string>& folders);
+int compare_command(const CompareOptions&);
+int data_command(const DataOptions&);
+int list_command();
+int info_command();
+
+}  // namespace quadrille

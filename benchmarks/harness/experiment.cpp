@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// See experiment.h.
+#include "benchmarks/harness/experiment.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "benchmarks/harness/locate.h"
+#include "core/error.h"
+#include "core/json.h"
+#include "datasets/commands.h"
+#include "models/model.h"
+#include "parallelism/world.h"
+
+namespace quadrille {
+
+namespace {
+
+// What is wrong with a suite, collected: a person wants to mend all of it at once.
+class Problems {
+ public:
+  template <class Work>
+  bool catching(Work work) {
+    try {
+      work();
+      return true;
+    } catch (const Error& error) {
+      add(error.what());
+      return false;
+    }
+  }
+  void add(std::string text) {
+    if (std::find(texts_.begin(), texts_.end(), text) == texts_.end()) texts_.push_back(std::move(text));
+  }
+  bool none() const { return texts_.empty(); }
+  void refuse(const std::string& suite) const {
+    if (texts_.empty()) return;
+    if (texts_.size() == 1) fail("{}", texts_.front());
+    std::string all = fmt::format("{} has {} faults:", suite, texts_.size());
+    for (const std::string& text : texts_) {
+      all += "\n  - ";
+      for (char c : text) all += c == '\n' ? std::string("\n    ") : std::string(1, c);
+    }
+    fail("{}", all);
+  }
+
+ private:
+  std::vector<std::string> texts_;
+};
+
+void put(Json& document, const char* section, const char* key, Json value, std::string origin) {
+  if (!document.find(section)) document.set(section, Json::object().from(origin));
+  Json* object = document.find(section);
+  if (object->is_object()) object->set(key, value.from(std::move(origin)));  // otherwise the reader complains
+}
+
+void apply_flags(Json& document, const RunOptions& options) {
+  const auto text = [](std::string_view flag, const auto& value) { return fmt::format("{} {}", flag, value); };
+  if (options.steps) put(document, "training", "steps", *options.steps, text("--steps", *options.steps));
+  if (options.seed) put(document, "run", "seed", *options.seed, text("--seed", *options.seed));
+  if (options.runs) put(document, "run", "runs", *options.runs, text("--runs", *options.runs));
+  if (options.max_minutes)
+    put(document, "run", "max_minutes", *options.max_minutes, text("--max-minutes", *options.max_minutes));
+}
+
+// The table that a name, a path or the suite itself gives; `name` becomes what a person would call it.
+Json strategy_table(const Json* given, const RunOptions& options, int ranks, std::string& name) {
+  if (options.strategy)
+    name = *options.strategy;
+  else if (given && given->is_string())
+    name = given->string();
+  else if (given) {
+    name = "of the suite";
+    return *given;
+  } else
+    name = ranks == 1 ? "serial" : "data";
+  Json table = read_json(locate_document("strategy", kStrategies, name));
+  if (name.ends_with(".json")) name = std::filesystem::path(name).stem().string();
+  return table;
+}
+
+// The suite's document with the strategy's table in it and every change of the command line made.
+Json changed_document(const std::string& path, const RunOptions& options, int ranks, std::string& strategy) {
+  Json document = read_json(path);
+  require(document.is_object(), "{}: found {}, wanted an object with model, data, training and run", path,
+          document.kind());
+  const auto names_strategy = [](const std::string& set) { return set.starts_with("strategy="); };
+  for (const std::string& set : options.set)
+    if (names_strategy(set)) set_by_path(document, set);
+  document.set("strategy", strategy_table(document.find("strategy"), options, ranks, strategy));
+  for (const std::string& set : options.set)  // "mesh.x=2" is short for the strategy's mesh
+    if (!names_strategy(set)) set_by_path(document, set.starts_with("mesh.") ? "strategy." + set : set);
+  apply_flags(document, options);
+  return document;
+}
+
+// A target needs an evaluation set, and one that is measured in the target's unit.
+void check_metric(const Experiment& experiment, Problems& problems) {
+  if (!experiment.data.train) return;
+  if (!experiment.data.evaluate) {
+    if (experiment.run.target || experiment.run.evaluate_every > 0 || experiment.run.evaluate_first)
+      problems.add(
+          "run wants evaluations, but data.evaluate names nothing: name a set, or take target and evaluate_every out");
+    return;
+  }
+  if (!experiment.run.target) return;
+  const std::string metric = "nats_per_" + experiment.data.evaluate->unit();
+  if (experiment.run.target->metric != metric)
+    problems.add(fmt::format("run.target.metric is '{}', but this data set is measured in {}",
+                             experiment.run.target->metric, metric));
+}
+
+// What would bring the data: a command where we have one, else what the suite says.
+std::string remedy_for(const Json& data, const std::string& fetch) {
+  if (!fetch.empty()) return "\n" + fetch;
+  const Json* directory = data.find("directory");
+  if (!directory || !directory->is_string()) return {};
+  for (const std::string& name : fetchable())
+    if (name == directory->string()) return fmt::format("\nquadrille data fetch {} brings this data set", name);
+  return {};
+}
+
+void open_data(Experiment& experiment, const Json& data, const Json& model, const RunOptions& options,
+               Problems& problems) {
+  try {
+    experiment.data = open_datasets(data, experiment.tokens, options.data);
+    experiment.workload.vocabulary = experiment.data.train->vocabulary();
+    // Counting windows may mean reading the text: a run does that after its clock has started.
+    if (options.dry_run && experiment.workload.training.batch_size > 0)
+      problems.catching([&] { require_one_batch(*experiment.data.train, experiment.workload.training.batch_size); });
+  } catch (const Error& error) {
+    const Json* words = model.find("vocabulary");
+    const std::string text = error.what() + remedy_for(data, experiment.fetch);
+    if (!options.dry_run || !words || !words->is_integer()) {
+      problems.add(text);
+      return;
+    }
+    experiment.workload.vocabulary = words->integer();
+    experiment.notes.push_back("a run would be refused: " + text);
+  }
+}
+
+// Without data a vocabulary that follows the data is unknown; the model's other faults are named all the same.
+void check_model(const Experiment& experiment, bool trainable, Json& resolved, Problems& problems) {
+  Workload workload = experiment.workload;
+  workload.vocabulary = std::max<std::int64_t>(2, workload.vocabulary);
+  if (!problems.catching([&] { resolved = describe_model(workload.model, workload.vocabulary)->resolved(); })) return;
+  if (!trainable) return;
+  try {
+    check_workload(workload, experiment.ranks);
+  } catch (const Error& error) {  // checked by counting for an imaginary rank 0: no rank of this run has failed
+    std::string text = error.what();
+    const std::string rank = fmt::format("rank 0 on {}: ", host_name());
+    problems.add(text.starts_with(rank) ? text.substr(rank.size()) : text);
+  }
+}
+
+void read_sections(Experiment& experiment, const Json& document, const RunOptions& options, Problems& problems) {
+  Reader top(document, "");
+  Json training_resolved = Json::object(), run_resolved = Json::object(), model_resolved = Json::object();
+  const Json* model = nullptr;
+  const Json* data = nullptr;
+  const Json* training = nullptr;
+  const Json empty = Json::object();
+  problems.catching(
+      [&] { experiment.suite = top.string("name", std::filesystem::path(experiment.suite_path).stem().string()); });
+  problems.catching([&] { experiment.description = top.string("description", ""); });
+  problems.catching([&] { experiment.fetch = top.string("fetch", ""); });
+  problems.catching([&] { model = &top.needed("model"), model->members(); });
+  problems.catching([&] { data = &top.needed("data"), data->members(); });
+  const bool trainable = problems.catching([&] {
+    training = &top.needed("training");
+    experiment.workload.training = read_training(*training, training_resolved);
+  });
+  experiment.workload.strategy = top.needed("strategy");
+  problems.catching([&] {
+    const Json* run = top.value("run");
+    experiment.run = read_run(run ? *run : empty, run_resolved);
+  });
+  problems.catching([&] { top.done(); });
+
+  const bool counted = model && model->is_object() && problems.catching([&] {
+    experiment.tokens = model->at("tokens").integer();
+    require(experiment.tokens > 0, "{}: model.tokens is {}, wanted at least 1", model->at("tokens").origin(),
+            experiment.tokens);
+    experiment.workload.model = *model;
+  });
+  experiment.workload.seed = static_cast<std::uint64_t>(experiment.run.seed);
+  if (counted && data && data->is_object()) open_data(experiment, *data, *model, options, problems);
+  if (counted) check_model(experiment, trainable, model_resolved, problems);
+  check_metric(experiment, problems);
+
+  experiment.resolved = top.resolved();
+  if (experiment.data.train) experiment.resolved.set("data", experiment.data.resolved);
+  experiment.resolved.set("model", model_resolved);
+  experiment.resolved.set("training", training_resolved);
+  experiment.resolved.set("run", run_resolved);
+}
+
+void add_origins(const Json& value, const std::string& path, Json& origins) {
+  if (value.is_object()) {
+    for (const auto& [name, child] : value.members())
+      add_origins(child, path.empty() ? name : path + "." + name, origins);
+    return;
+  }
+  origins.set(path, value.origin().empty() ? "default" : value.origin());
+}
+
+}  // namespace
+
+RunConfig read_run(const Json& object, Json& resolved) {
+  RunConfig run;
+  Reader reader(object, "run");
+  std::optional<Json> target_resolved;
+  if (const Json* target = reader.value("target"); target && !target->is_null()) {
+    Reader inner(*target, "run.target");
+    Target t;
+    t.metric = inner.string("metric");
+    t.value = inner.number("value");
+    t.direction = inner.choice("direction", {"at_most", "at_least"}, "at_most");
+    require(std::isfinite(t.value), "run.target.value must be a finite number");
+    inner.done();
+    run.target = t;
+    target_resolved = inner.resolved();
+  }
+  const auto at_least = [&](const char* key, double value, double least) {
+    require(value >= least && std::isfinite(value), "{}: {} is {}, wanted at least {}", reader.origin_of(key),
+            reader.path_of(key), value, least);
+  };
+  run.evaluate_every = reader.integer("evaluate_every", 0);
+  run.evaluate_first = reader.boolean("evaluate_first", false);
+  run.warm_up_steps = reader.integer("warm_up_steps", 2);
+  run.max_minutes = reader.number("max_minutes", 0.0);
+  const std::int64_t runs = reader.integer("runs", 1);
+  run.seed = reader.integer("seed", 1);
+  run.probe_seconds = reader.number("probe_seconds", 1.0);
+  run.published = reader.string("published", "");
+  at_least("evaluate_every", static_cast<double>(run.evaluate_every), 0);
+  at_least("warm_up_steps", static_cast<double>(run.warm_up_steps), 0);
+  at_least("max_minutes", run.max_minutes, 0);
+  at_least("runs", static_cast<double>(runs), 1);
+  at_least("seed", static_cast<double>(run.seed), 0);
+  at_least("probe_seconds", run.probe_seconds, 0);
+  require(runs <= 10000, "{}: run.runs is {}, wanted at most 10000", reader.origin_of("runs"), runs);
+  run.runs = static_cast<int>(runs);
+  reader.done();
+  resolved = reader.resolved();
+  if (target_resolved) resolved.set("target", *target_resolved);
+  return run;
+}
+
+Experiment resolve(const RunOptions& options, int ranks, const std::string& world) {
+  Experiment experiment;
+  experiment.suite_path = locate_document("suite", kSuites, options.suite);
+  experiment.ranks = ranks;
+  experiment.world = world;
+  experiment.backend = options.backend.value_or("cpu");
+  const Json document = changed_document(experiment.suite_path, options, ranks, experiment.strategy);
+  Problems problems;
+  read_sections(experiment, document, options, problems);
+  problems.refuse(experiment.suite_path);
+  return experiment;
+}
+
+Json origins_of(const Json& document) {
+  Json origins = Json::object();
+  add_origins(document, "", origins);
+  return origins;
+}
+
+std::vector<std::string> mesh_axes_of(const Json& strategy, std::string_view axis) {
+  const Json* axes = strategy.find("axes");
+  const Json* on = axes && axes->is_object() ? axes->find(axis) : nullptr;
+  std::vector<std::string> names;
+  if (on && on->is_string()) names.push_back(on->string());
+  if (on && on->is_array())
+    for (const Json& name : on->items()) names.push_back(name.string());
+  return names;
+}
+
+int extent_of(const Json& strategy, std::string_view axis, const std::vector<MeshAxis>& mesh) {
+  int extent = 1;
+  for (const std::string& name : mesh_axes_of(strategy, axis))
+    for (const MeshAxis& edge : mesh)
+      if (edge.name == name) extent *= edge.extent;
+  return extent;
+}
+
+}  // namespace quadrille

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// A suite, resolved: the document with all changes from the command line applied, every section read strictly, the data
+// sets opened (names, sizes and headers only), and everything checked that can be checked before a rank exists.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "benchmarks/harness/record.h"
+#include "benchmarks/options.h"
+#include "core/json.h"
+#include "datasets/dataset.h"
+#include "training/trainer.h"
+
+namespace quadrille {
+
+// The "run" object of a suite.
+struct RunConfig {
+  std::optional<Target> target;
+  std::int64_t evaluate_every = 0;  // steps; 0: never, or at the end only when there is a target
+  bool evaluate_first = false;      // once before the first step
+  std::int64_t warm_up_steps = 2;   // marked, and left out of the step statistics
+  double max_minutes = 0;           // 0: no limit
+  int runs = 1;
+  std::int64_t seed = 1;
+  double probe_seconds = 1;  // for the peak probe; 0: no probe, no utilisation
+  std::string published;     // the published benchmark of the same name, or ""
+};
+RunConfig read_run(const Json& object, Json& resolved);
+
+struct Experiment {
+  std::string suite, description, suite_path, strategy;
+  std::string fetch;  // what brings the data, for the refusal when it is not there
+  Workload workload;
+  RunConfig run;
+  std::string backend, world;
+  int ranks = 1;
+  std::int64_t tokens = 0;         // ids of one row
+  Datasets data;                   // empty only for a plan without data
+  std::vector<std::string> notes;  // what a plan could not know
+  Json resolved = Json::object();  // the whole document, values with their origins
+};
+
+// Throws one Error that lists every violation found.
+Experiment resolve(const RunOptions&, int ranks, const std::string& world);
+
+// "training.rate.peak" -> "--set training.rate.peak=2e-3": every leaf of a document with the place it came from.
+Json origins_of(const Json& document);
+// The mesh axes on which a model axis rests, by a strategy table.
+std::vector<std::string> mesh_axes_of(const Json& strategy, std::string_view axis);
+// The product of their extents on this mesh.
+int extent_of(const Json& strategy, std::string_view axis, const std::vector<MeshAxis>& mesh);
+
+}  // namespace quadrille

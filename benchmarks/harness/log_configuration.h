@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lines of a run's event log that describe it before run_start: benchmark, batch, optimizer, schedule, parallelism,
+// seed. Keys are those that public checkers know, in an order they accept.
+#pragma once
+
+#include <cstdint>
+
+#include "benchmarks/harness/experiment.h"
+#include "benchmarks/harness/mllog.h"
+
+namespace quadrille {
+
+// Ends before init_stop; `init_start`: seconds of the clock.
+void log_configuration(MlLog&, const Experiment&, std::int64_t seed, double init_start);
+
+}  // namespace quadrille

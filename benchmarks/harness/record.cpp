@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// See record.h. Each `fields` is the one list of a struct's members, for writing and reading alike.
+#include "benchmarks/harness/record.h"
+
+#include <filesystem>
+
+#include "benchmarks/harness/fields.h"
+#include "core/error.h"
+
+namespace quadrille {
+
+template <class V>
+void fields(V& v, Target& x) {
+  v("metric", x.metric), v("value", x.value), v("direction", x.direction);
+}
+template <class V>
+void fields(V& v, StepLine& x) {
+  v("step", x.step), v("seconds", x.seconds), v("loss", x.loss), v("gradient_norm", x.gradient_norm), v("rate", x.rate);
+  v("labels", x.labels), v("finite", x.finite), v("warm_up", x.warm_up);
+}
+template <class V>
+void fields(V& v, EvaluationLine& x) {
+  v("step", x.step), v("samples", x.samples), v("quality", x.quality), v("loss_sum", x.loss_sum), v("labels", x.labels);
+  v("units", x.units), v("seconds", x.seconds), v("seconds_since_run_start", x.seconds_since_run_start);
+  v("reached", x.reached);
+}
+template <class V>
+void fields(V& v, MemoryReport& x) {
+  v("weights_bytes", x.weights), v("gradients_bytes", x.gradients), v("optimizer_bytes", x.optimizer);
+  v("activations_bytes", x.activations), v("scratch_bytes", x.scratch);
+}
+template <class V>
+void fields(V& v, RankLine& x) {
+  v("rank", x.rank), v("host", x.host), v("device", x.device), v("process", x.process), v("cpus", x.cpus);
+  v("threads", x.threads), v("launch_seconds", x.launch_seconds), v("communicators_seconds", x.communicators_seconds);
+  v("build_seconds", x.build_seconds), v("weights_seconds", x.weights_seconds), v("data_seconds", x.data_seconds);
+  v("probe_seconds", x.probe_seconds), v("memory_forecast", x.forecast), v("memory_measured", x.measured);
+  v("process_peak_bytes", x.process_bytes_peak), v("phases_seconds", x.phases_seconds);
+}
+template <class V>
+void fields(V& v, TrafficLine& x) {
+  v("mesh_axes", x.mesh_axes), v("kind", x.kind), v("calls", x.calls), v("elements", x.elements), v("bytes", x.bytes);
+  v("mean_seconds", x.seconds_mean), v("max_seconds", x.seconds_max);
+}
+template <class V>
+void fields(V& v, Work& x) {
+  v("useful_flops", x.useful), v("recomputed_flops", x.recomputed), v("repeated_flops", x.repeated);
+  v("padded_flops", x.padded), v("skipped_flops", x.skipped);
+}
+template <class V>
+void fields(V& v, Flops& x) {
+  v("model_full_flops_per_step", x.model_full_per_step), v("model_causal_flops_per_step", x.model_causal_per_step);
+  v("training", x.training), v("steps", x.steps);
+}
+template <class V>
+void fields(V& v, Peak& x) {
+  v("measured_fma_flops_per_second", x.measured_fma_flops_per_second);
+  v("measured_gemm_flops_per_second", x.measured_gemm_flops_per_second), v("clock_hertz", x.clock_hertz);
+  v("spread_fraction", x.spread_fraction), v("cores", x.cores), v("instruction_set", x.instruction_set);
+  v("number_type", x.number_type), v("datasheet_flops_per_second", x.datasheet_flops_per_second);
+  v("datasheet_source", x.datasheet_source), v("note", x.note);
+}
+template <class V>
+void fields(V& v, StepStatistics& x) {
+  v("status", x.status), v("count", x.count), v("warm_up_steps", x.warm_up_steps),
+      v("median_seconds", x.median_seconds);
+  v("p5_seconds", x.p5_seconds), v("p95_seconds", x.p95_seconds), v("min_seconds", x.min_seconds);
+  v("max_seconds", x.max_seconds), v("mean_seconds", x.mean_seconds), v("labels_per_second", x.labels_per_second);
+}
+template <class V>
+void fields(V& v, Utilisation& x) {
+  v("model_full_flops_per_second", x.model_full_flops_per_second);
+  v("model_causal_flops_per_second", x.model_causal_flops_per_second);
+  v("hardware_flops_per_second", x.hardware_flops_per_second);
+  v("mfu_full_fraction_of_measured_peak", x.mfu_full_of_measured_peak);
+  v("mfu_causal_fraction_of_measured_peak", x.mfu_causal_of_measured_peak);
+  v("hfu_fraction_of_measured_peak", x.hfu_of_measured_peak);
+  v("mfu_full_fraction_of_datasheet_peak", x.mfu_full_of_datasheet_peak);
+  v("mfu_causal_fraction_of_datasheet_peak", x.mfu_causal_of_datasheet_peak);
+  v("hfu_fraction_of_datasheet_peak", x.hfu_of_datasheet_peak);
+  v("timed_interval_fraction_of_measured_peak", x.model_full_of_peak_in_timed_interval);
+}
+template <class V>
+void fields(V& v, Verdict& x) {
+  v("valid", x.valid), v("reasons", x.reasons), v("notes", x.notes);
+}
+template <class V>
+void fields(V& v, std::pair<std::string, int>& x) {
+  v("name", x.first), v("extent", x.second);
+}
+
+template <class V>
+void fields(V& v, Record& x) {
+  v("schema_version", x.schema_version), v("kind", x.kind), v("evidence", x.evidence), v("program", x.program);
+  v("suite", x.suite), v("description", x.description), v("unit", x.unit), v("started_utc", x.started_utc);
+  v("run_index", x.run_index), v("seed", x.seed), v("stop_reason", x.stop_reason), v("verdict", x.verdict);
+  v("target", x.target), v("seconds_to_target", x.seconds_to_target), v("timed_seconds", x.timed_seconds);
+  v("phases_seconds", x.phases_seconds), v("step_statistics", x.step_statistics), v("utilisation", x.utilisation);
+  v("peak", x.peak), v("flops", x.flops), v("ranks", x.ranks), v("world", x.world), v("backend", x.backend);
+  v("timed_claims", x.timed_claims), v("strategy", x.strategy), v("mesh", x.mesh), v("parameters", x.parameters);
+  v("batch_size", x.batch_size), v("tokens_per_row", x.tokens_per_row), v("evaluation_labels", x.evaluation_labels);
+  v("traffic", x.traffic), v("rank_lines", x.rank_lines), v("evaluations", x.evaluations), v("data", x.data);
+  v("environment", x.environment), v("configuration", x.configuration), v("origins", x.origins), v("steps", x.steps);
+}
+
+Json record_json(const Record& record) { return to_json(record); }
+
+Record record_from(const Json& json) {
+  const std::int64_t version = json.at("schema_version").integer();
+  require(version == kRecordSchema, "a record of schema version {}; this program reads version {}", version,
+          kRecordSchema);
+  const std::string& kind = json.at("kind").string();
+  require(kind == "run", "a document of kind '{}', wanted a record of one run ('run')", kind);
+  Record record;
+  from_json(json, record);
+  return record;
+}
+
+Record read_record(const std::string& path_or_folder) {
+  namespace fs = std::filesystem;
+  const fs::path path =
+      fs::is_directory(path_or_folder) ? fs::path(path_or_folder) / "record.json" : fs::path(path_or_folder);
+  require(fs::exists(path), "{} does not exist; give a record.json, or the --out folder of a run that ended",
+          path.string());
+  try {
+    return record_from(read_json(path.string()));
+  } catch (const Error& error) {
+    fail("{}: {}", path.string(), error.what());
+  }
+}
+
+Json rank_line_json(const RankLine& line) { return to_json(line); }
+
+RankLine rank_line_from(const Json& json) {
+  RankLine line;
+  from_json(json, line);
+  return line;
+}
+
+}  // namespace quadrille

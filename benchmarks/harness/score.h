@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The score of a set of runs: the published rule of time-to-train suites (drop the fastest and the slowest, mean of the
+// rest) with its treatment of runs that did not converge. Reads the ":::MLLOG" files that runs leave behind.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+
+namespace quadrille {
+
+struct RunOutcome {
+  std::string file;
+  std::string benchmark;
+  double seconds = 0;  // run_start to run_stop
+  bool converged = false;
+  std::string why_not;  // "run_stop says aborted", "no run_stop: the run ended early"
+  std::vector<std::int64_t> seeds;
+  std::int64_t batch_size = 0;
+};
+
+struct Score {
+  bool valid = false;
+  bool olympic = false;  // false: fewer than three runs, a plain mean
+  double seconds = 0;    // meaningful when valid
+  int runs = 0, not_converged = 0;
+  double fastest_seconds = 0, slowest_seconds = 0;  // of the converged ones
+  std::vector<std::string> reasons;                 // why not valid
+  std::vector<std::string> notes;
+};
+
+Score score_of(const std::vector<RunOutcome>& runs);
+
+// Throws Error: unreadable, or a line that is not what it should be (file and line named).
+RunOutcome read_run_log(const std::string& path);
+// The result_*.txt of these folders, in the order of their numbers; throws Error when there is none.
+std::vector<std::string> run_logs_in(const std::vector<std::string>& folders);
+
+Json score_json(const Score& score, const std::vector<RunOutcome>& runs);
+std::string score_text(const Score& score, const std::vector<RunOutcome>& runs);  // table and verdict, for the terminal
+
+}  // namespace quadrille

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// See session.h.
+#include "benchmarks/harness/session.h"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "benchmarks/harness/assemble.h"
+#include "benchmarks/harness/environment.h"
+#include "benchmarks/harness/launch.h"
+#include "benchmarks/harness/locate.h"
+#include "benchmarks/harness/log_configuration.h"
+#include "benchmarks/harness/peaks.h"
+#include "benchmarks/harness/score.h"
+#include "benchmarks/harness/screen.h"
+#include "benchmarks/harness/timed_run.h"
+#include "benchmarks/harness/trace.h"
+#include "core/error.h"
+#include "kernels/backend.h"
+#include "parallelism/mesh.h"
+
+namespace quadrille {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void print(const std::string& text) {
+  fmt::print("{}", text);
+  std::fflush(stdout);
+}
+
+// Does `work` on every rank that has it to do; if any fails, the lowest failing rank tells and the others keep silent.
+template <class Work>
+void agree(Communicator& world, bool mine, Work work) {
+  std::string failure;
+  if (mine) {
+    try {
+      work();
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+  }
+  const std::vector<Json> all = world.exchange(failure);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].string().empty()) continue;
+    if (static_cast<int>(rank) == world.rank()) fail("{}", failure);
+    throw Poisoned(all[rank].string());
+  }
+}
+
+class RankSession {
+ public:
+  RankSession(Session& session, std::unique_ptr<Communicator> world)
+      : session_(session), world_(std::move(world)), launch_seconds_(session.clock.seconds() - session.data_seconds) {}
+
+  void go() {
+    prepare();
+    int exit = exit_code::kGood;
+    for (int run = 0; run < experiment().run.runs; ++run) {
+      const int code = one_run(run);
+      if (exit == exit_code::kGood) exit = code;
+    }
+    if (experiment().run.runs > 1) exit = score_set(exit);
+    session_.exit = exit;
+  }
+
+ private:
+  const Experiment& experiment() const { return *session_.experiment; }
+  bool first() const { return world_->rank() == 0; }
+  std::string path(const std::string& name) const { return (fs::path(session_.out) / name).string(); }
+  std::string numbered(const char* stem, int run, const char* ending) const {
+    return path(fmt::format("{}_{}.{}", stem, run, ending));
+  }
+
+  void prepare() {
+    const double begin = session_.clock.seconds();
+    agree(*world_, !session_.experiment, [&] {
+      session_.experiment =
+          std::make_unique<const Experiment>(resolve(session_.options, world_->size(), session_.world));
+    });
+    data_seconds_ = session_.data_seconds + session_.clock.seconds() - begin;
+    const Backend& backend = backend_named(experiment().backend);
+    launch_ = launch_rank(
+        *world_, {session_.options.threads.value_or(0), session_.options.oversubscribe, std::string(backend.name)});
+    if (backend.use_threads) backend.use_threads(launch_.mine.threads);
+    agree(*world_, first(), [&] {
+      refuse_used_folder(session_.out);
+      fs::create_directories(session_.out);
+    });
+    if (first()) print(opening_screen(experiment(), launch_));
+    const double probe = session_.clock.seconds();
+    peak_ = measure_peak(*world_, launch_, experiment().run.probe_seconds);
+    probe_seconds_ = session_.clock.seconds() - probe;
+    if (!first()) return;
+    add_datasheet_peak(peak_, cpu_model(), std::string(name_of(experiment().workload.training.dtype)), 1,
+                       read_json(locate_file("results/peaks.json")));
+    print(peak_line(peak_));
+  }
+
+  int one_run(int run) {
+    const double begin = session_.clock.seconds();
+    Workload workload = experiment().workload;
+    workload.seed += static_cast<std::uint64_t>(run);
+    const auto seed = static_cast<std::int64_t>(workload.seed);
+    Ledger ledger(!session_.options.trace.empty());
+    auto base = world_->split([](int) { return 0; }, "world");
+    base->report_to(&ledger);
+    const Mesh mesh(std::move(base), mesh_of(workload.strategy, experiment().ranks));
+    const double connected = session_.clock.seconds();
+    const Backend& backend = backend_named(experiment().backend);
+    Trainer trainer(workload, mesh, backend, ledger);
+    const double built = session_.clock.seconds();
+
+    std::unique_ptr<MlLog> log;
+    std::unique_ptr<LiveLine> live;
+    if (first()) {
+      log = std::make_unique<MlLog>(numbered("result", run, "txt"), session_.clock);
+      live = std::make_unique<LiveLine>(stdout);
+      log_configuration(*log, experiment(), seed, run == 0 ? 0 : begin);
+      print(run_line(experiment(), run, seed, trainer.parameters()));
+    }
+    TimedRun timed({experiment(), *world_, trainer, ledger, session_.clock, peak_, launch_.first_of_process, log.get(),
+                    live.get(), &session_.training_began});
+    const RunTrace trace = timed.go();
+
+    RankLine line = rank_line(trainer);
+    line.communicators_seconds = connected - begin;
+    const auto weights = ledger.phases().find("weights");
+    line.weights_seconds = weights == ledger.phases().end() ? 0 : weights->second;
+    line.build_seconds = built - connected - line.weights_seconds;
+    line.forecast = forecast(workload, backend, experiment().ranks, world_->rank()).memory;
+    const std::vector<Json> all = world_->exchange(contribution_json(line, trace));
+    if (!session_.options.trace.empty())
+      write_trace(*world_, ledger, trace.ledger_start, launch_.mine.host, trace_path(run));
+    const RunFacts facts{run,
+                         seed,
+                         session_.clock.unix_seconds(trace.start_seconds),
+                         trainer.parameters(),
+                         trainer.model_flops_full(),
+                         trainer.model_flops_causal(),
+                         backend.timed_claims};
+    return finish(facts, trace, all);
+  }
+
+  RankLine rank_line(const Trainer& trainer) const {
+    RankLine line;
+    line.rank = world_->rank();
+    line.host = launch_.mine.host;
+    line.device = launch_.mine.device;
+    line.process = launch_.mine.process;
+    line.cpus = launch_.mine.cpus;
+    line.threads = launch_.mine.threads;
+    line.launch_seconds = launch_seconds_;
+    line.data_seconds = data_seconds_;
+    line.probe_seconds = probe_seconds_;
+    line.measured = trainer.memory();
+    line.process_bytes_peak = process_peak_bytes();
+    return line;
+  }
+
+  std::string trace_path(int run) const {
+    if (experiment().run.runs == 1) return session_.options.trace;
+    const fs::path given(session_.options.trace);
+    return (given.parent_path() / fmt::format("{}_{}{}", given.stem().string(), run, given.extension().string()))
+        .string();
+  }
+
+  // Rank 0 judges, writes and prints; all ranks leave with the same code.
+  int finish(const RunFacts& facts, const RunTrace& trace, const std::vector<Json>& contributions) {
+    int code = exit_code::kGood;
+    agree(*world_, first(), [&] {
+      const Record record = assemble(experiment(), facts, peak_, trace, contributions);
+      const std::string file =
+          experiment().run.runs == 1 ? path("record.json") : numbered("record", facts.run_index, "json");
+      write_file_whole(file, record_json(record).text(1) + "\n");
+      print(last_screen(record, file));
+      if (record.stop_reason == stop::kDiverged)
+        code = exit_code::kDiverged;
+      else if (record.target && !record.seconds_to_target)
+        code = exit_code::kNotReached;
+      else if (!record.verdict.valid)
+        code = exit_code::kNotValid;
+    });
+    return static_cast<int>(world_->exchange(code).front().integer());
+  }
+
+  // The set may be good although one run was not: that is the rule of the score. A run that is not valid for another
+  // reason than its target spoils it.
+  int score_set(int worst) {
+    int code = worst;
+    agree(*world_, first(), [&] {
+      std::vector<RunOutcome> runs;
+      for (const std::string& log : run_logs_in({session_.out})) runs.push_back(read_run_log(log));
+      const Score score = score_of(runs);
+      write_file_whole(path("score.json"), score_json(score, runs).text(1) + "\n");
+      print("\nAll runs\n" + score_text(score, runs));
+      if (score.valid && (worst == exit_code::kNotReached || worst == exit_code::kDiverged)) code = exit_code::kGood;
+    });
+    return static_cast<int>(world_->exchange(code).front().integer());
+  }
+
+  Session& session_;
+  std::unique_ptr<Communicator> world_;
+  Launch launch_;
+  Peak peak_;
+  double launch_seconds_, data_seconds_ = 0, probe_seconds_ = 0;
+};
+
+}  // namespace
+
+void run_rank(Session& session, std::unique_ptr<Communicator> world) { RankSession(session, std::move(world)).go(); }
+
+void refuse_used_folder(const std::string& out) {
+  if (!fs::exists(out)) return;
+  require(fs::is_directory(out), "--out {} is a file; give a folder that is new or empty", out);
+  require(fs::is_empty(out),
+          "--out {} is not empty: a run is never mixed with an older one; give another folder, or remove this one",
+          out);
+}
+
+}  // namespace quadrille

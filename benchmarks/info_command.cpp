@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// `quadrille info`: this machine and this program. `quadrille list`: what can be named on the command line.
+#include <fmt/core.h>
+
+#include "benchmarks/commands.h"
+#include "benchmarks/harness/cores.h"
+#include "benchmarks/harness/environment.h"
+#include "benchmarks/harness/locate.h"
+#include "benchmarks/harness/text.h"
+#include "core/build.h"
+#include "core/error.h"
+#include "core/json.h"
+#include "datasets/commands.h"
+#include "kernels/backend.h"
+#include "models/model.h"
+#include "parallelism/world.h"
+
+namespace quadrille {
+
+namespace {
+
+using Align = TextTable::Align;
+
+std::string documents_text(std::string_view what, std::string_view folder) {
+  TextTable table({{"", Align::left}, {"", Align::left}});
+  for (const std::string& name : document_names(folder)) {
+    std::string description;
+    try {
+      const Json document = read_json(locate_document(what, folder, name));
+      if (const Json* text = document.find("description")) description = text->string();
+    } catch (const Error& error) {
+      description = fmt::format("unreadable: {}", error.what());
+    }
+    table.row({name, description});
+  }
+  return table.text();
+}
+
+void add_worlds(TextTable& table) {
+  table.row({"world threads", "built", "ranks are threads of one process"});
+  const std::string_view absent = mpi_absent_because();
+  table.row(
+      {"world mpi", absent.empty() ? "built" : "absent", absent.empty() ? mpi_description() : std::string(absent)});
+}
+
+}  // namespace
+
+int list_command() {
+  fmt::print("Suites (quadrille run NAME)\n{}\n", documents_text("suite", kSuites));
+  fmt::print("Strategies (--strategy NAME)\n{}\n", documents_text("strategy", kStrategies));
+  fmt::print("Models (model.kind)\n");
+  for (const std::string& name : model_names()) fmt::print("  {}\n", name);
+  fmt::print("\nData sets (quadrille data fetch NAME)\n");
+  for (const std::string& name : fetchable()) fmt::print("  {}\n", name);
+  return exit_code::kGood;
+}
+
+int info_command() {
+  const BuildFacts facts = build_facts();
+  TextTable program({{"", Align::left}, {"", Align::left}});
+  program.row({"version", std::string(facts.version)});
+  program.row({"revision", fmt::format("{}{}", facts.revision, facts.modified ? ", with uncommitted changes" : "")});
+  program.row({"compiler", fmt::format("{}, {}", facts.compiler, facts.type)});
+  program.row({"flags", std::string(facts.flags)});
+  fmt::print("Program\n{}\n", program.text());
+
+  TextTable machine({{"", Align::left}, {"", Align::left}});
+  machine.row({"host", host_name()});
+  machine.row({"processor", cpu_model()});
+  machine.row({"usable cores", fmt::format("{} (CPUs {})", usable_cores(), text_cpus(usable_cpus()))});
+  machine.row({"memory", text_bytes(static_cast<double>(memory_bytes()))});
+  machine.row({"system", system_name()});
+  machine.row({"binding", binding_description()});
+  fmt::print("Machine\n{}\n", machine.text());
+
+  TextTable ways({{"", Align::left}, {"", Align::left}, {"", Align::left}});
+  for (const Backend& backend : backends())
+    ways.row({fmt::format("back end {}", backend.name), backend.absent_because.empty() ? "built" : "absent",
+              !backend.absent_because.empty() ? std::string(backend.absent_because)
+              : backend.timed_claims          ? "for timed runs"
+                                              : "judges others, claims no times"});
+  add_worlds(ways);
+  fmt::print("Ways to compute and to communicate\n{}\n", ways.text());
+
+  TextTable parts({{"", Align::left}, {"", Align::left}, {"", Align::left}});
+  for (const Part& part : build_parts())
+    parts.row({std::string(part.name),
+               part.built ? part.version.empty() ? "present" : std::string(part.version) : "absent",
+               std::string(part.built ? part.path : part.remedy)});
+  fmt::print("Libraries\n{}", parts.text());
+  return exit_code::kGood;
+}
+
+}  // namespace quadrille

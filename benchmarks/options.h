@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the command line asked for, as plain values. The library that reads it is seen by options.cpp alone.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace quadrille {
+
+// Exit codes of the program, printed by --help.
+namespace exit_code {
+inline constexpr int kGood = 0, kFailure = 1, kBadInput = 2, kNotReached = 3, kDiverged = 4, kNotValid = 5,
+                     kDiffers = 6;
+}  // namespace exit_code
+
+struct RunOptions {
+  std::string suite;
+  std::optional<std::string> strategy, backend;
+  std::optional<int> ranks, threads, runs;
+  std::optional<std::int64_t> steps, seed;
+  std::optional<double> max_minutes;
+  std::string world;             // empty: mpi under a launcher, else threads
+  std::vector<std::string> set;  // KEY=VALUE
+  double timeout_seconds = 60;
+  std::string out, data = "data", trace;
+  bool dry_run = false, allow_singleton = false, oversubscribe = false;
+};
+
+struct CompareOptions {
+  std::string first, second;
+  bool published = false;
+  double tolerance = 0;  // relative, of losses
+  int rows = 8;
+};
+
+struct DataOptions {
+  enum class Action : std::uint8_t { fetch, prepare, verify, show } action = Action::show;
+  std::string what;  // fetch: a name; prepare, verify: a folder below the data root; show: a file
+  std::string from, suite, data = "data";
+  std::vector<std::string> files, learn_from;
+  std::string tokenizer = R"({"kind": "byte"})", output;
+  bool blank_lines = false, end_of_text = false;
+  std::int64_t count = 32;
+};
+
+enum class Verb : std::uint8_t { none, run, plan, score, compare, data, list, info };
+
+struct Options {
+  Verb verb = Verb::none;  // none: the text has been printed, leave with `exit`
+  int exit = 0;
+  std::string text;  // to be printed: help (exit 0) or a complaint
+  RunOptions run;    // of run and plan
+  CompareOptions compare;
+  DataOptions data;
+  std::vector<std::string> score_folders;
+};
+Options read_options(int count, const char* const* words);
+
+}  // namespace quadrille

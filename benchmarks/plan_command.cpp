@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// `quadrille plan` and `run --dry-run`: the resolved suite with the origin of each value, then mesh, shards, memory,
+// FLOPs and traffic, all counted by running the same trainer on shapes alone.
+#include <fmt/core.h>
+
+#include <set>
+
+#include "benchmarks/commands.h"
+#include "benchmarks/harness/environment.h"
+#include "benchmarks/harness/experiment.h"
+#include "benchmarks/harness/screen.h"
+#include "benchmarks/harness/text.h"
+#include "core/slice.h"
+#include "kernels/backend.h"
+#include "models/model.h"
+#include "parallelism/world.h"
+
+namespace quadrille {
+
+namespace {
+
+using Align = TextTable::Align;
+
+void add_leaves(const Json& value, const std::string& path, TextTable& table) {
+  if (value.is_object()) {
+    for (const auto& [name, child] : value.members()) add_leaves(child, path.empty() ? name : path + "." + name, table);
+    return;
+  }
+  constexpr std::size_t kWidest = 56;
+  std::string text = value.text();
+  if (text.size() > kWidest) text = text.substr(0, kWidest - 3) + "...";
+  table.row({path, text, value.origin().empty() ? "default" : value.origin()});
+}
+
+std::string configuration_text(const Experiment& experiment) {
+  TextTable table({{"key", Align::left}, {"value", Align::left}, {"from", Align::left}});
+  add_leaves(experiment.resolved, "", table);
+  return "Resolved suite\n" + table.text();
+}
+
+// Which part of each model axis a rank holds, for the axes that the strategy splits.
+std::string shard_text(const Experiment& experiment, const std::vector<MeshAxis>& mesh) {
+  const auto model = describe_model(experiment.workload.model, experiment.workload.vocabulary);
+  std::vector<std::pair<std::string, std::int64_t>> axes = {{"batch", experiment.workload.training.batch_size}};
+  axes.emplace_back("sequence", experiment.tokens);
+  std::set<std::string> seen;
+  for (const Requirement& need : model->requirements()) {
+    const std::string key = need.key.substr(need.key.rfind('.') + 1);
+    if (key == "kv_heads" && model->resolved().at("kv_heads") == model->resolved().at("heads")) continue;
+    axes.emplace_back(key, need.extent);
+  }
+  axes.emplace_back("vocab", model->vocabulary());
+  TextTable table({{"axis", Align::left}, {"extent"}, {"split over", Align::left}, {"a rank holds"}});
+  for (const auto& [name, extent] : axes) {
+    const std::string axis = name == "kv_heads" ? "heads" : name;
+    const int parts = extent_of(experiment.workload.strategy, axis, mesh);
+    std::string over;
+    for (const std::string& edge : mesh_axes_of(experiment.workload.strategy, axis))
+      over += (over.empty() ? "" : "+") + edge;
+    const std::int64_t most = part({0, extent}, parts, 0).count, least = part({0, extent}, parts, parts - 1).count;
+    table.row({name, text_grouped(extent), over.empty() ? "nothing" : over,
+               most == least ? text_grouped(most) : fmt::format("{} or {}", text_grouped(most), text_grouped(least))});
+  }
+  return "Shards\n" + table.text();
+}
+
+std::string memory_text(const std::vector<std::pair<int, Forecast>>& ranks) {
+  TextTable table({{"rank"}, {"weights"}, {"gradients"}, {"optimizer"}, {"activations"}, {"scratch"}, {"sum"}});
+  for (const auto& [rank, forecast] : ranks) {
+    const MemoryReport& m = forecast.memory;
+    std::vector<std::string> cells = {fmt::format("{}", rank)};
+    for (const std::int64_t bytes : {m.weights, m.gradients, m.optimizer, m.activations, m.scratch, m.total()})
+      cells.push_back(text_bytes(static_cast<double>(bytes)));
+    table.row(cells);
+  }
+  return "Memory forecast, per rank\n" + table.text();
+}
+
+std::string flops_text(const Forecast& f, int ranks) {
+  TextTable table({{"", Align::left}, {"", Align::right}, {"", Align::left}});
+  const Work& w = f.step_work;
+  table.row({"model, full attention", text_scaled(f.model_flops_full, "FLOP"), "of one step, all ranks"});
+  table.row({"model, causal attention", text_scaled(f.model_flops_causal, "FLOP"), ""});
+  table.row({"executed by rank 0", text_scaled(w.executed(), "FLOP"),
+             fmt::format("useful {}, recomputed {}, repeated {}, padded {}; skipped {}", text_scaled(w.useful, ""),
+                         text_scaled(w.recomputed, ""), text_scaled(w.repeated, ""), text_scaled(w.padded, ""),
+                         text_scaled(w.skipped, ""))});
+  return fmt::format("FLOPs of a step ({} parameters, {} rank{})\n", text_grouped(f.parameters), ranks,
+                     ranks == 1 ? "" : "s") +
+         table.text();
+}
+
+std::string traffic_text(const Forecast& f) {
+  if (f.step_messages.empty()) return "Traffic of a step: none\n";
+  TextTable table({{"mesh axes", Align::left}, {"message", Align::left}, {"calls"}, {"bytes sent"}});
+  for (const auto& [key, traffic] : f.step_messages)
+    table.row({key.first, key.second, text_grouped(traffic.calls), text_bytes(traffic.bytes)});
+  return "Traffic of a step, rank 0\n" + table.text();
+}
+
+}  // namespace
+
+int plan_command(const RunOptions& options) {
+  RunOptions planned = options;
+  planned.dry_run = true;
+  const int ranks = options.ranks.value_or(options.world == "mpi" ? launcher_from_environment().ranks : 1);
+  const Experiment experiment = resolve(planned, ranks, options.world.empty() ? "threads" : options.world);
+  const Backend& backend = backend_named(experiment.backend);
+  const std::vector<MeshAxis> mesh = mesh_of(experiment.workload.strategy, ranks);
+
+  std::vector<std::pair<int, Forecast>> forecasts;
+  constexpr int kAllOf = 16;  // of more ranks the first and the last speak for all
+  for (int rank = 0; rank < ranks; ++rank)
+    if (ranks <= kAllOf || rank == 0 || rank == ranks - 1)
+      forecasts.emplace_back(rank, forecast(experiment.workload, backend, ranks, rank));
+
+  std::vector<std::pair<std::string, int>> edges;
+  for (const MeshAxis& edge : mesh) edges.emplace_back(edge.name, edge.extent);
+  fmt::print("{}   plan of {}{}{}\n", program_name(), experiment.suite, experiment.description.empty() ? "" : ": ",
+             experiment.description);
+  fmt::print("  {} rank{}, strategy {}, mesh {}, back end {}\n\n", ranks, ranks == 1 ? "" : "s", experiment.strategy,
+             mesh_text(edges), experiment.backend);
+  for (const std::string& note : experiment.notes) fmt::print("  note: {}\n\n", note);
+  fmt::print("{}\n{}\n{}\n{}\n{}\n", configuration_text(experiment), shard_text(experiment, mesh),
+             memory_text(forecasts), flops_text(forecasts.front().second, ranks),
+             traffic_text(forecasts.front().second));
+  fmt::print("Nothing was trained. All figures are counted, none is measured.\n");
+  return exit_code::kGood;
+}
+
+}  // namespace quadrille

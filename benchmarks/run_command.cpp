@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// `quadrille run`: refuses what can be refused at once, starts the ranks, and leaves the rest to the session.
+#include <fmt/core.h>
+
+#include "benchmarks/commands.h"
+#include "benchmarks/harness/session.h"
+#include "benchmarks/harness/text.h"
+#include "core/error.h"
+#include "kernels/backend.h"
+#include "parallelism/world.h"
+
+namespace quadrille {
+
+namespace {
+
+std::string default_folder(const Experiment* experiment, const RunOptions& options, const RunClock& clock) {
+  std::string suite = experiment ? experiment->suite : options.suite;
+  for (char& c : suite)
+    if (c == '/') c = '_';
+  std::string time = text_utc(clock.birth_unix());
+  for (char& c : time)
+    if (c == ':') c = '-';
+  return fmt::format("runs/{}-{}", suite, time);
+}
+
+}  // namespace
+
+int run_command(const RunOptions& options, const RunClock& clock, std::atomic<bool>& began) {
+  const Launcher launcher = launcher_from_environment();
+  std::string world = options.world;
+  if (world.empty()) world = launcher.ranks > 1 && !options.allow_singleton ? "mpi" : "threads";
+  const WorldKind& kind = world_named(world);
+  refuse_accidental_singletons(launcher, world, options.allow_singleton);
+  backend_named(options.backend.value_or("cpu"));
+  if (!options.out.empty()) refuse_used_folder(options.out);
+
+  WorldOptions ranks;
+  ranks.ranks = options.ranks.value_or(world == "mpi" ? launcher.ranks : 1);
+  ranks.timeout_seconds = options.timeout_seconds;
+  ranks.allow_singleton = options.allow_singleton;
+
+  Session session{options, clock, began};
+  session.world = world;
+  const double begin = clock.seconds();
+  if (world == "threads") session.experiment = std::make_unique<const Experiment>(resolve(options, ranks.ranks, world));
+  session.data_seconds = clock.seconds() - begin;
+  session.out = options.out.empty() ? default_folder(session.experiment.get(), options, clock) : options.out;
+  kind.run(ranks, [&](std::unique_ptr<Communicator> communicator) { run_rank(session, std::move(communicator)); });
+  return session.exit;
+}
+
+}  // namespace quadrille
