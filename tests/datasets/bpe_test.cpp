@@ -8,7 +8,7 @@
 #include "datasets/merges_cache.h"
 #include "datasets/text.h"
 #include "datasets/words.h"
-#include "helpers.h"
+#include "tests/datasets/helpers.h"
 
 namespace quadrille {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "datasets/manifest.h"
 #include "datasets/token_files.h"
-#include "helpers.h"
+#include "tests/datasets/helpers.h"
 
 namespace quadrille {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "datasets/commands.h"
 #include "datasets/manifest.h"
-#include "helpers.h"
+#include "tests/datasets/helpers.h"
 
 namespace quadrille {
 namespace {

@@ -6,7 +6,7 @@
 #include "datasets/text.h"
 #include "datasets/token_files.h"
 #include "datasets/words.h"
-#include "helpers.h"
+#include "tests/datasets/helpers.h"
 
 namespace quadrille {
 namespace {

@@ -3,7 +3,7 @@
 #include "datasets/manifest.h"
 
 #include "datasets/sha256.h"
-#include "helpers.h"
+#include "tests/datasets/helpers.h"
 
 namespace quadrille {
 namespace {

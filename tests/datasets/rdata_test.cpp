@@ -3,7 +3,7 @@
 #include "datasets/rdata.h"
 
 #include "datasets/package.h"
-#include "helpers.h"
+#include "tests/datasets/helpers.h"
 
 namespace quadrille {
 namespace {

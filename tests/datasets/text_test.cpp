@@ -7,7 +7,7 @@
 #include <set>
 
 #include "datasets/manifest.h"
-#include "helpers.h"
+#include "tests/datasets/helpers.h"
 
 namespace quadrille {
 namespace {
