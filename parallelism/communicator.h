@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A group of ranks and the messages between them. Every wait has a deadline, every message a sequence-numbered header:
 // when ranks disagree about what comes next, or one does not come, the world is poisoned first and then the exception
-// travels; its one message names rank, host, operation, sequence number and who had not arrived. Sums run in rank order,
-// element by element, so results do not depend on how messages are cut. Implemented by threads/, mpi/ and counting/.
+// travels; its one message names rank, host, operation, sequence number and who had not arrived. Sums run in rank
+// order, element by element, so results do not depend on how messages are cut. Implemented by threads/, mpi/ and
+// counting/.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +21,17 @@ namespace quadrille {
 
 enum class Reduce : std::uint8_t { sum, max };
 
-// A message under way. Destroying a ticket never waits: the buffers are shared with the communicator, which finishes alone.
+// A message under way. Collectives and sends are done with the caller's numbers when the call returns (a send copies
+// them), so only a receive has something to wait for. Destroying a ticket never waits: the buffers are shared with the
+// communicator, which finishes alone.
 class [[nodiscard]] Ticket {
  public:
   class Pending {
    public:
     virtual ~Pending() = default;
-    virtual void wait(Stream& consumer) = 0;       // throws Error: deadline, poison
+    virtual void wait(Stream& consumer) = 0;  // throws Error: deadline, poison
   };
-  Ticket() = default;                              // nothing to wait for
+  Ticket() = default;  // nothing to wait for
   explicit Ticket(std::shared_ptr<Pending> pending) : pending_(std::move(pending)) {}
   void wait(Stream& consumer) && {
     if (pending_) pending_->wait(consumer);
@@ -39,28 +42,32 @@ class [[nodiscard]] Ticket {
   std::shared_ptr<Pending> pending_;
 };
 
+// Collectives block until all members have come, so ranks that share several groups must come to them in one order. All
+// communicators of a rank are used by one thread at a time. Tensors lie on the host (in the counting world anywhere).
+// In place: the part of a gather or scatter may be the rank's own part of the whole.
 class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual const std::string& name() const = 0;     // "world", "data", "data+x": for messages and the ledger
+  virtual const std::string& name() const = 0;  // "world", "data", "data+x": for messages and the ledger
 
   // Tensors f32, f64 (all) or i32 (no reductions). `full` has size() times the elements of `mine`, in rank order.
   virtual Ticket all_reduce(const Tensor& inout, Reduce, Stream& producer) = 0;
   virtual Ticket all_gather(const Tensor& full, const Tensor& mine, Stream& producer) = 0;
   virtual Ticket reduce_scatter(const Tensor& mine, const Tensor& full, Reduce, Stream& producer) = 0;
-  virtual Ticket all_to_all(const Tensor& out, const Tensor& in, Stream& producer) = 0;   // size() equal parts each
+  virtual Ticket all_to_all(const Tensor& out, const Tensor& in, Stream& producer) = 0;  // size() equal parts each
   virtual Ticket broadcast(const Tensor& inout, int root, Stream& producer) = 0;
-  virtual Ticket send(const Tensor&, int to, Stream& producer) = 0;       // matched in order per pair
+  virtual Ticket send(const Tensor&, int to, Stream& producer) = 0;  // matched in order per pair
   virtual Ticket receive(const Tensor&, int from, Stream& producer) = 0;
   virtual void barrier() = 0;
 
-  // Host side: everyone's value, in rank order. For configuration, inventory, stop flags, timings; not for numbers in bulk.
+  // Host side: everyone's value, in rank order. For configuration, inventory, stop flags, timings; not for numbers in
+  // bulk.
   virtual std::vector<Json> exchange(const Json& mine) = 0;
 
-  // The ranks of equal colour, in rank order. `colour_of` must be pure and the same function on every rank; nothing is sent.
-  // Ranks must make the same splits in the same order.
+  // The ranks of equal colour, in rank order. `colour_of` must be pure and the same function on every rank; nothing is
+  // sent. Ranks must make the same splits in the same order.
   virtual std::unique_ptr<Communicator> split(const std::function<int(int rank)>& colour_of, std::string name) = 0;
 
   // Wakes everyone who waits, or will wait, in any group of this world with this message. Never throws.

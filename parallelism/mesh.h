@@ -19,7 +19,7 @@ struct MeshAxis {
   std::string name;
   int extent = 1;
 };
-using MeshAxes = std::uint32_t;                                    // one bit per mesh axis
+using MeshAxes = std::uint32_t;  // one bit per mesh axis
 constexpr MeshAxes bit(int mesh_axis) { return MeshAxes{1} << mesh_axis; }
 
 class Mesh {
@@ -29,18 +29,18 @@ class Mesh {
 
   int axes() const { return static_cast<int>(axes_.size()); }
   int extent(int mesh_axis) const { return axes_[static_cast<std::size_t>(mesh_axis)].extent; }
-  int extent_of(MeshAxes) const;                                   // product
-  int at(int mesh_axis) const { return at_[static_cast<std::size_t>(mesh_axis)]; }   // this rank's place
+  int extent_of(MeshAxes) const;                                                    // product
+  int at(int mesh_axis) const { return at_[static_cast<std::size_t>(mesh_axis)]; }  // this rank's place
   const std::string& name(int mesh_axis) const { return axes_[static_cast<std::size_t>(mesh_axis)].name; }
-  std::string names(MeshAxes) const;                               // "data+x"
-  int find(std::string_view name) const;                           // -1: no such edge
+  std::string names(MeshAxes) const;      // "data+x"
+  int find(std::string_view name) const;  // -1: no such edge
   MeshAxes all() const { return bit(axes()) - 1; }
-  MeshAxes real(MeshAxes) const;                                   // those longer than one
-  bool first_on(MeshAxes) const;                                   // this rank is at 0 on each of them
+  MeshAxes real(MeshAxes) const;  // those longer than one
+  bool first_on(MeshAxes) const;  // this rank is at 0 on each of them
 
   Communicator& world() const { return *world_; }
-  void report_to(Ledger*) const;                                   // traffic of every group
-  Communicator& along(MeshAxes) const;                             // throws Error unless real(axes) == axes and not empty
+  void report_to(Ledger*) const;        // traffic of every group
+  Communicator& along(MeshAxes) const;  // throws Error unless real(axes) == axes and not empty
 
  private:
   std::unique_ptr<Communicator> world_;

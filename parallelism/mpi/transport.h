@@ -136,7 +136,7 @@ class Arrival {
   ~Arrival() { take_back(); }
   void expect(Transport&, int world_rank, int tag, void* place, std::int64_t bytes);
   bool done() const { return state_ == State::done; }
-  void take_back() noexcept;                                       // after an error: the place will not stay
+  void take_back() noexcept;  // after an error: the place will not stay
   // finished once: when the envelope has come it is shown to `accept`, which throws if it is not the one awaited.
   template <class Accept>
   Progress step(Accept accept) {
