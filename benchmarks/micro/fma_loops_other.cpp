@@ -6,7 +6,9 @@
 namespace quadrille {
 
 const FmaLoop& best_fma_loop() {
-  fail("the peak probe has loops for x86-64 only: utilisation is not known here; add a file beside benchmarks/micro/fma_loops_x86.cpp");
+  fail(
+      "the peak probe has loops for x86-64 only: utilisation is not known here; add a file beside "
+      "benchmarks/micro/fma_loops_x86.cpp");
 }
 void run_dependent_additions(std::int64_t) noexcept {}
 

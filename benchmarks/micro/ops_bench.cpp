@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast single ops of the cpu back end are, at the shapes of a GPT of 6 layers x 384 (batch 8, 256 tokens, vocabulary
-// 8192). Two numbers an op: the rate, and for products its share of the peak that a multiply-add loop reached right
-// before and after: rates alone move with the clock and with neighbours. Google Benchmark keeps the time.
+// How fast single ops of the cpu back end are, at the shapes of a GPT of 6 layers x 384 (batch 8, 256 tokens,
+// vocabulary 8192). Two numbers an op: the rate, and for products its share of the peak that a multiply-add loop
+// reached right before and after: rates alone move with the clock and with neighbours. Google Benchmark keeps the time.
 // Usage: ops_bench [--threads=N] [--benchmark_filter=...]
 #include <benchmark/benchmark.h>
 
@@ -21,6 +21,7 @@ namespace quadrille {
 namespace {
 
 constexpr std::int64_t kRows = 8, kTokens = 256, kHeads = 6, kHead = 64, kWidth = 384, kWords = 8192;
+constexpr std::int64_t kAllTokens = kRows * kTokens;
 
 // Device, stream and operands of one benchmark.
 class Workbench {
@@ -31,7 +32,8 @@ class Workbench {
   Tensor numbers(const Shape& shape) {
     Tensor t = device_->empty(shape, DType::f32);
     float* data = t.as<float>();
-    for (std::int64_t i = 0; i < t.count(); ++i) data[i] = static_cast<float>(2 * uniform_at(1, static_cast<std::uint64_t>(i)) - 1);
+    for (std::int64_t i = 0; i < t.count(); ++i)
+      data[i] = static_cast<float>(2 * uniform_at(1, static_cast<std::uint64_t>(i)) - 1);
     return t;
   }
   Tensor doubles(const Shape& shape) {
@@ -56,7 +58,7 @@ double fma_rate(int threads) { return probe_peak(threads, 0).fma_flops_per_secon
 void repeat(benchmark::State& state, int threads, const std::function<Cost()>& call) {
   cpu_backend().use_threads(threads);
   const double before = fma_rate(threads);
-  call();   // warm
+  call();  // warm
   Cost total;
   for (auto _ : state) total += call();
   const double peak = (before + fma_rate(threads)) / 2;
@@ -74,14 +76,15 @@ struct Product {
 };
 
 void add_products(int threads) {
-  const std::int64_t rows = kRows * kTokens;
-  for (const auto& [name, in, out] : {std::tuple{"qkv", kWidth, 3 * kWidth}, std::tuple{"project", kWidth, kWidth}, std::tuple{"up", kWidth, 4 * kWidth},
-                                      std::tuple{"down", 4 * kWidth, kWidth}, std::tuple{"head", kWidth, kWords}}) {
-    const Product all[] = {{"forward", rows, out, in, {}},
-                           {"input_gradient", rows, in, out, {.b = Transpose::yes}},
-                           {"weight_gradient", in, out, rows, {.a = Transpose::yes, .write = Write::accumulate}}};
+  for (const auto& [name, in, out] : {std::tuple{"qkv", kWidth, 3 * kWidth}, std::tuple{"project", kWidth, kWidth},
+                                      std::tuple{"up", kWidth, 4 * kWidth}, std::tuple{"down", 4 * kWidth, kWidth},
+                                      std::tuple{"head", kWidth, kWords}}) {
+    const Product all[] = {{"forward", kAllTokens, out, in, {}},
+                           {"input_gradient", kAllTokens, in, out, {.b = Transpose::yes}},
+                           {"weight_gradient", in, out, kAllTokens, {.a = Transpose::yes, .write = Write::accumulate}}};
     for (const Product& p : all)
-      benchmark::RegisterBenchmark(fmt::format("gemm/{}/{}", name, p.name).c_str(), [p, threads](benchmark::State& state) {
+      benchmark::RegisterBenchmark(fmt::format("gemm/{}/{}", name, p.name).c_str(), [p,
+                                                                                     threads](benchmark::State& state) {
         Workbench w;
         const Tensor a = w.numbers(p.how.a == Transpose::yes ? Shape{p.k, p.m} : Shape{p.m, p.k});
         const Tensor b = w.numbers(p.how.b == Transpose::yes ? Shape{p.n, p.k} : Shape{p.k, p.n});
@@ -104,7 +107,8 @@ void add_attention(int threads) {
       const auto forward = [&] { return w.ops().attention(w.stream(), out, log_sum, x, x, how); };
       forward();
       if (!backward) return repeat(state, threads, forward);
-      repeat(state, threads, [&] { return w.ops().attention_backward(w.stream(), dx, dx, dout, out, log_sum, x, x, how); });
+      repeat(state, threads,
+             [&] { return w.ops().attention_backward(w.stream(), dx, dx, dout, out, log_sum, x, x, how); });
     })->UseRealTime();
 }
 
@@ -115,17 +119,18 @@ void add_rest(int threads) {
       repeat(state, threads, prepare(w));
     })->UseRealTime();
   };
-  const std::int64_t rows = kRows * kTokens;
-  add("norm/forward", [rows](Workbench& w) {
-    const Tensor x = w.numbers({rows, kWidth}), out = w.numbers({rows, kWidth}), gain = w.numbers({kWidth}), sums = w.doubles({rows, 2});
+  add("norm/forward", [](Workbench& w) {
+    const Tensor x = w.numbers({kAllTokens, kWidth}), out = w.numbers({kAllTokens, kWidth}), gain = w.numbers({kWidth}),
+                 sums = w.doubles({kAllTokens, 2});
     return [=, &w] {
       Cost cost = w.ops().norm_sums(w.stream(), sums, x);
       return cost += w.ops().norm(w.stream(), out, x, sums, gain, gain, {.width = kWidth});
     };
   });
-  add("norm/backward", [rows](Workbench& w) {
-    const Tensor x = w.numbers({rows, kWidth}), dy = w.numbers({rows, kWidth}), dx = w.numbers({rows, kWidth}), gain = w.numbers({kWidth});
-    const Tensor dgain = w.numbers({kWidth}), sums = w.doubles({rows, 2}), back = w.doubles({rows, 2});
+  add("norm/backward", [](Workbench& w) {
+    const Tensor x = w.numbers({kAllTokens, kWidth}), dy = w.numbers({kAllTokens, kWidth}),
+                 dx = w.numbers({kAllTokens, kWidth}), gain = w.numbers({kWidth});
+    const Tensor dgain = w.numbers({kWidth}), sums = w.doubles({kAllTokens, 2}), back = w.doubles({kAllTokens, 2});
     w.ops().norm_sums(w.stream(), sums, x);
     return [=, &w] {
       const Norm how{.width = kWidth};
@@ -134,21 +139,22 @@ void add_rest(int threads) {
       return cost += w.ops().norm_backward_parameters(w.stream(), dgain, dgain, dy, x, sums, how);
     };
   });
-  add("gelu/forward", [rows](Workbench& w) {
-    const Tensor x = w.numbers({rows, 4 * kWidth}), out = w.numbers({rows, 4 * kWidth});
+  add("gelu/forward", [](Workbench& w) {
+    const Tensor x = w.numbers({kAllTokens, 4 * kWidth}), out = w.numbers({kAllTokens, 4 * kWidth});
     return [=, &w] { return w.ops().gelu(w.stream(), out, x); };
   });
-  add("gelu/backward", [rows](Workbench& w) {
-    const Tensor x = w.numbers({rows, 4 * kWidth}), dy = w.numbers({rows, 4 * kWidth});
+  add("gelu/backward", [](Workbench& w) {
+    const Tensor x = w.numbers({kAllTokens, 4 * kWidth}), dy = w.numbers({kAllTokens, 4 * kWidth});
     return [=, &w] { return w.ops().gelu_backward(w.stream(), dy, dy, x); };
   });
-  add("bias_gradient", [rows](Workbench& w) {
-    const Tensor x = w.numbers({rows, 4 * kWidth}), out = w.numbers({4 * kWidth});
+  add("bias_gradient", [](Workbench& w) {
+    const Tensor x = w.numbers({kAllTokens, 4 * kWidth}), out = w.numbers({4 * kWidth});
     return [=, &w] { return w.ops().sum_rows(w.stream(), out, x, Write::accumulate); };
   });
-  add("loss", [rows](Workbench& w) {
-    const Tensor x = w.numbers({rows, kWords}), dx = w.numbers({rows, kWords}), max = w.doubles({rows}), sums = w.doubles({rows, 3}), loss = w.doubles({2});
-    const Tensor labels = w.labels(rows);
+  add("loss", [](Workbench& w) {
+    const Tensor x = w.numbers({kAllTokens, kWords}), dx = w.numbers({kAllTokens, kWords}),
+                 max = w.doubles({kAllTokens}), sums = w.doubles({kAllTokens, 3}), loss = w.doubles({2});
+    const Tensor labels = w.labels(kAllTokens);
     return [=, &w] {
       const CrossEntropy how{.words = kWords};
       Cost cost = w.ops().cross_entropy_max(w.stream(), max, x);
@@ -159,10 +165,12 @@ void add_rest(int threads) {
   });
   add("adamw", [](Workbench& w) {
     const std::int64_t count = 13'800'000;
-    const Tensor p = w.numbers({count}), g = w.numbers({count}), m = w.numbers({count}), scalars = w.doubles({kStepScalars});
+    const Tensor p = w.numbers({count}), g = w.numbers({count}), m = w.numbers({count}),
+                 scalars = w.doubles({kStepScalars});
     const Tensor second = w.numbers({count});
     std::memset(second.data(), 0, static_cast<std::size_t>(second.bytes()));
-    scalars.as<double>()[kFactor] = 1, scalars.as<double>()[kRate] = 1e-9, scalars.as<double>()[kFinite] = 1, scalars.as<double>()[kStep] = 10;
+    scalars.as<double>()[kFactor] = 1, scalars.as<double>()[kRate] = 1e-9, scalars.as<double>()[kFinite] = 1,
+    scalars.as<double>()[kStep] = 10;
     return [=, &w] { return w.ops().adamw(w.stream(), p, g, m, second, scalars, {}); };
   });
 }
@@ -178,7 +186,8 @@ int threads_from(int& count, char** arguments) {
     }
     const std::string_view number = argument.substr(name.size());
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), threads);
-    require(error == std::errc() && end == number.data() + number.size() && threads >= 1, "--threads: found \"{}\", wanted a number of at least 1", number);
+    require(error == std::errc() && end == number.data() + number.size() && threads >= 1,
+            "--threads: found \"{}\", wanted a number of at least 1", number);
   }
   count = kept;
   return threads;

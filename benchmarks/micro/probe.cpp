@@ -43,7 +43,7 @@ void bind_to(int cpu) {
 
 // Cycles per second: a chain of additions, each of which waits for the one before.
 double measure_clock() {
-  constexpr std::int64_t kRounds = 25'000;   // 0.1 ms at 4 GHz
+  constexpr std::int64_t kRounds = 25'000;  // 0.1 ms at 4 GHz
   const auto begin = Clock::now();
   run_dependent_additions(kRounds);
   return static_cast<double>(kRounds) * kCyclesPerAdditionRound / seconds_since(begin);
@@ -51,7 +51,7 @@ double measure_clock() {
 
 // The clock before and after the loop, so that a change of speed shows in both.
 FmaSample measure_fma(const FmaLoop& loop) {
-  constexpr std::int64_t kRounds = 200'000;   // 0.3 to 0.7 ms
+  constexpr std::int64_t kRounds = 200'000;  // 0.3 to 0.7 ms
   const double before = measure_clock();
   const auto begin = Clock::now();
   const bool right = loop.run(kRounds);
@@ -76,7 +76,8 @@ double measure_gemm(const Backend& backend, int threads) {
     const Cost cost = backend.ops().matmul(*stream, out, a, b, {}, {});
     rates.push_back(cost.flops / seconds_since(begin));
   }
-  require(out.as<float>()[kExtent * kExtent - 1] == 0.25f * kExtent, "peak probe: the cpu back end computed a wrong product");
+  require(out.as<float>()[kExtent * kExtent - 1] == 0.25f * kExtent,
+          "peak probe: the cpu back end computed a wrong product");
   return median({rates.begin() + 1, rates.end()});
 }
 
@@ -98,7 +99,7 @@ class RealMeter : public PeakMeter {
       }
       start.arrive_and_wait();
       try {
-        measure_clock();   // warm: the thread has just been born
+        measure_clock();  // warm: the thread has just been born
         samples[i] = measure_fma(loop_);
       } catch (...) {
         errors[i] = std::current_exception();
@@ -137,7 +138,8 @@ class RealMeter : public PeakMeter {
 
 void refuse_the_impossible(std::string_view what, double found, double allowed) {
   require(found <= 1.05 * allowed,
-          "peak probe: {} ran at {:.3g} FLOP/s, but the clock measured in the same moment allows {:.3g}: some of the work was not "
+          "peak probe: {} ran at {:.3g} FLOP/s, but the clock measured in the same moment allows {:.3g}: some of the "
+          "work was not "
           "done or the clock was disturbed; repeat on a quiet machine, and if it stays, please report it",
           what, found, allowed);
 }
@@ -151,8 +153,8 @@ PeakProbe probe_peak(PeakMeter& meter, int threads, double seconds_budget) {
   constexpr std::size_t kFewest = 3, kMost = 200;
   const auto begin = Clock::now();
   std::vector<FmaSample> samples(static_cast<std::size_t>(threads));
-  std::vector<double> rates, clocks, shares;   // share: of what the clock allows, sample by sample
-  meter.fma(samples);                          // warm-up
+  std::vector<double> rates, clocks, shares;  // share: of what the clock allows, sample by sample
+  meter.fma(samples);                         // warm-up
   while (rates.size() < kFewest || (rates.size() < kMost && seconds_since(begin) < seconds_budget * 0.7)) {
     meter.fma(samples);
     double rate = 0, clock = 0;
@@ -168,7 +170,8 @@ PeakProbe probe_peak(PeakMeter& meter, int threads, double seconds_budget) {
   probe.spread = (quantile(rates, 0.9) - quantile(rates, 0.1)) / probe.fma_flops_per_second;
   probe.instruction_set = meter.instruction_set();
   const double allowed = probe.clock_hertz * threads * meter.flops_per_cycle();
-  refuse_the_impossible("the multiply-add loop", std::max(probe.fma_flops_per_second, median(shares) * allowed), allowed);
+  refuse_the_impossible("the multiply-add loop", std::max(probe.fma_flops_per_second, median(shares) * allowed),
+                        allowed);
   probe.gemm_flops_per_second = meter.gemm(threads);
   refuse_the_impossible("the matrix product", probe.gemm_flops_per_second, allowed);
   return probe;

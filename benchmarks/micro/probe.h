@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the cores of this machine can do at best: the divisor of every utilisation. An in-register loop of multiply-adds
-// and a large product through the cpu back end; the clock is measured in the same moment by a chain of dependent integer
-// additions, one cycle each. A rate that the clock does not allow is refused, so that a loop which did not do the work it
-// claims cannot become a peak. Used by the harness and the micro-benchmarks.
+// and a large product through the cpu back end; the clock is measured in the same moment by a chain of dependent
+// integer additions, one cycle each. A rate that the clock does not allow is refused, so that a loop which did not do
+// the work it claims cannot become a peak. Used by the harness and the micro-benchmarks.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@
 namespace quadrille {
 
 struct PeakProbe {
-  double fma_flops_per_second = 0;    // all threads together, median of the samples
-  double gemm_flops_per_second = 0;   // 0: the cpu back end is not in this build
-  double clock_hertz = 0;             // mean of the threads, median of the samples
+  double fma_flops_per_second = 0;   // all threads together, median of the samples
+  double gemm_flops_per_second = 0;  // 0: the cpu back end is not in this build
+  double clock_hertz = 0;            // mean of the threads, median of the samples
   int threads = 0;
-  double spread = 0;                  // of the FMA rate: (90th - 10th percentile) / median
-  std::string instruction_set;        // "AVX-512", "AVX2", "SSE2"
+  double spread = 0;            // of the FMA rate: (90th - 10th percentile) / median
+  std::string instruction_set;  // "AVX-512", "AVX2", "SSE2"
 };
 
 // What one thread measured in one sample.
@@ -31,9 +31,9 @@ class PeakMeter {
  public:
   virtual ~PeakMeter() = default;
   virtual std::string_view instruction_set() const = 0;
-  virtual double flops_per_cycle() const = 0;                  // of a core: no processor known does more
-  virtual void fma(std::span<FmaSample> one_per_thread) = 0;   // all threads at the same time
-  virtual double gemm(int threads) = 0;                        // FLOP/s, or 0
+  virtual double flops_per_cycle() const = 0;                 // of a core: no processor known does more
+  virtual void fma(std::span<FmaSample> one_per_thread) = 0;  // all threads at the same time
+  virtual double gemm(int threads) = 0;                       // FLOP/s, or 0
 };
 // cpus: thread i is bound to cpus[i]; empty: not bound. Throws Error on a processor without a loop of ours, or when a
 // thread cannot be bound.

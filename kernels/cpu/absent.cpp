@@ -10,7 +10,8 @@ const Backend& cpu_backend() {
       .open_device = nullptr,
       .ops = nullptr,
       .use_threads = nullptr,
-      .absent_because = "oneDNN, Highway or OpenMP was not found: install libdnnl-dev and libhwy-dev, or see -DQUADRILLE_DEPS=DIR",
+      .absent_because =
+          "oneDNN, Highway or OpenMP was not found: install libdnnl-dev and libhwy-dev, or see -DQUADRILLE_DEPS=DIR",
       .timed_claims = true};
   return absent;
 }

@@ -22,14 +22,16 @@ void over_items(Pass pass, const AttentionOperands& operands, const Attention& h
   const std::int64_t each = attention_loops().scratch(how);
   float* scratch = scratch_of_rank(omp_get_max_threads(), each);
   const std::int64_t items = how.rows * how.groups;
-  parallel_items(items, items * how.queries * how.q_tokens * how.kv_tokens, [&](std::int64_t item, int thread) noexcept {
-    pass({&how, item / how.groups, item % how.groups}, operands, scratch + thread * each);
-  });
+  parallel_items(items, items * how.queries * how.q_tokens * how.kv_tokens,
+                 [&](std::int64_t item, int thread) noexcept {
+                   pass({&how, item / how.groups, item % how.groups}, operands, scratch + thread * each);
+                 });
 }
 
 }  // namespace
 
-Cost CpuOps::attention(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Attention& how) const {
+Cost CpuOps::attention(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
+                       const Attention& how) const {
   check_attention(stream, out, log_sum, q, kv, how);
   AttentionOperands operands{};
   operands.q = floats(q), operands.kv = floats(kv), operands.out = floats(out), operands.log_sum = floats(log_sum);
@@ -37,14 +39,16 @@ Cost CpuOps::attention(Stream& stream, const Tensor& out, const Tensor& log_sum,
   return bill_attention(out, log_sum, q, kv, how, kAttentionBlock);
 }
 
-Cost CpuOps::attention_backward(Stream& stream, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
-                                const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Attention& how) const {
+Cost CpuOps::attention_backward(Stream& stream, const Tensor& dq, const Tensor& dkv, const Tensor& dout,
+                                const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
+                                const Attention& how) const {
   check_attention_backward(stream, dq, dkv, dout, out, log_sum, q, kv, how);
   // Written whole: parts of a group that are neither queries, keys nor values get zeros.
   const bool packed = dq.same_place(dkv);
   if (!packed && how.q_width != how.queries * how.head) stream.zero(dq);
   if (!packed && how.kv_width != 2 * how.head) stream.zero(dkv);
-  over_items(attention_loops().backward, {floats(q), floats(kv), floats(out), floats(log_sum), floats(dout), floats(dq), floats(dkv)}, how);
+  over_items(attention_loops().backward,
+             {floats(q), floats(kv), floats(out), floats(log_sum), floats(dout), floats(dq), floats(dkv)}, how);
   return bill_attention_backward(dq, dkv, dout, out, log_sum, q, kv, how, kAttentionBlock);
 }
 
@@ -53,20 +57,22 @@ Cost CpuOps::rotary(Stream& stream, const Tensor& out, const Tensor& x, const Ro
   if (!out.same_place(x)) stream.copy(out, x);
   const std::int64_t half = how.head / 2;
   parallel_parts(how.tokens, out.count(), 1, [&, data = floats(out)](Slice s) noexcept {
-    constexpr std::int64_t kPairs = 64;   // sines and cosines of a token, kept for its rows and heads
+    constexpr std::int64_t kPairs = 64;  // sines and cosines of a token, kept for its rows and heads
     float cosines[kPairs], sines[kPairs];
     for (std::int64_t t = s.first; t < s.end(); ++t)
       for (std::int64_t first = 0; first < half; first += kPairs) {
         const std::int64_t pairs = std::min(kPairs, half - first);
         for (std::int64_t i = 0; i < pairs; ++i) {
-          const double power = std::pow(how.base, -2.0 * static_cast<double>(first + i) / static_cast<double>(how.head));
+          const double power =
+              std::pow(how.base, -2.0 * static_cast<double>(first + i) / static_cast<double>(how.head));
           const double angle = static_cast<double>(how.first_token + t) * power;
           cosines[i] = static_cast<float>(std::cos(angle));
           sines[i] = static_cast<float>(how.inverse ? -std::sin(angle) : std::sin(angle));
         }
         for (std::int64_t bg = 0; bg < how.rows * how.groups; ++bg)
           for (std::int64_t h = 0; h < how.heads; ++h) {
-            const std::int64_t at = ((bg / how.groups * how.tokens + t) * how.groups + bg % how.groups) * how.width + h * how.head + first;
+            const std::int64_t at =
+                ((bg / how.groups * how.tokens + t) * how.groups + bg % how.groups) * how.width + h * how.head + first;
             float *low = data + at, *high = low + half;
             for (std::int64_t i = 0; i < pairs; ++i) {
               const float a = low[i], b = high[i];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiled attention with an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022): tiles of queries against tiles of
-// keys, scores and probabilities never leave the cache; the backward pass rebuilds them from the log-sums. All products
-// run through one register tile of kBlock rows by two vectors. Operands with a row index per column (K and V in Q Kᵀ and
-// dO Vᵀ) are packed transposed, in panels as wide as the register tile and padded with zeros.
+// Tiled attention with an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022): tiles of queries against tiles
+// of keys, scores and probabilities never leave the cache; the backward pass rebuilds them from the log-sums. All
+// products run through one register tile of kBlock rows by two vectors. Operands with a row index per column (K and V
+// in Q Kᵀ and dO Vᵀ) are packed transposed, in panels as wide as the register tile and padded with zeros.
 //
 // Causal: every block of kBlock queries is multiplied only with the keys that its last query sees; what a query of the
 // block does not see gets probability zero.
@@ -17,7 +17,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention_loops.cpp"
-#include <hwy/foreach_target.h>   // compiles this file once for each instruction set
+#include <hwy/foreach_target.h>  // compiles this file once for each instruction set
 #include <hwy/highway.h>
 #include "kernels/cpu/exponential-inl.h"
 
@@ -30,11 +30,11 @@ using Tag = hn::ScalableTag<float>;
 using V = hn::Vec<Tag>;
 
 constexpr std::int64_t kBlock = kAttentionBlock;
-constexpr std::int64_t kQueries = 8 * kBlock;         // of a tile
-constexpr std::int64_t kKeys = 96;                    // of a tile; 96 keys by 32 columns of V are 12 KiB, within L1
-constexpr std::int64_t kBand = 6 * kQueries;          // queries for which packed keys are kept: forward accumulators
+constexpr std::int64_t kQueries = 8 * kBlock;  // of a tile
+constexpr std::int64_t kKeys = 96;             // of a tile; 96 keys by 32 columns of V are 12 KiB, within L1
+constexpr std::int64_t kBand = 6 * kQueries;   // queries for which packed keys are kept: forward accumulators
 
-std::int64_t width() { return 2 * static_cast<std::int64_t>(hn::Lanes(Tag())); }   // of a panel
+std::int64_t width() { return 2 * static_cast<std::int64_t>(hn::Lanes(Tag())); }  // of a panel
 std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(Tag())); }
 std::int64_t up(std::int64_t count, std::int64_t unit) { return (count + unit - 1) / unit * unit; }
 
@@ -46,10 +46,12 @@ struct Left {
 
 // c[kBlock, width] = (c +) A B over `depth` terms; B has rows of `stride`. Accumulators by name: an indexed array that
 // the compiler does not unroll would live in memory.
-HWY_INLINE void multiply(float* c, std::int64_t c_stride, Left a, const float* b, std::int64_t stride, std::int64_t depth, bool add) {
+HWY_INLINE void multiply(float* c, std::int64_t c_stride, Left a, const float* b, std::int64_t stride,
+                         std::int64_t depth, bool add) {
   const Tag d;
   const std::int64_t n = lanes(), row = a.row;
-  V c00 = hn::Zero(d), c01 = c00, c10 = c00, c11 = c00, c20 = c00, c21 = c00, c30 = c00, c31 = c00, c40 = c00, c41 = c00, c50 = c00, c51 = c00;
+  V c00 = hn::Zero(d), c01 = c00, c10 = c00, c11 = c00, c20 = c00, c21 = c00, c30 = c00, c31 = c00, c40 = c00,
+    c41 = c00, c50 = c00, c51 = c00;
   const float *lower = a.data, *upper = a.data + 3 * row;
   for (std::int64_t k = 0; k < depth; ++k, lower += a.column, upper += a.column, b += stride) {
     // One broadcast at a time: with 16 registers a second one would push an accumulator into memory.
@@ -72,7 +74,8 @@ HWY_INLINE void multiply(float* c, std::int64_t c_stride, Left a, const float* b
     hn::StoreU(add ? hn::Add(hn::LoadU(d, to), low) : low, d, to);
     hn::StoreU(add ? hn::Add(hn::LoadU(d, to + n), high) : high, d, to + n);
   };
-  store(0, c00, c01), store(1, c10, c11), store(2, c20, c21), store(3, c30, c31), store(4, c40, c41), store(5, c50, c51);
+  store(0, c00, c01), store(1, c10, c11), store(2, c20, c21), store(3, c30, c31), store(4, c40, c41),
+      store(5, c50, c51);
 }
 
 // A run of token rows in a tensor.
@@ -100,14 +103,17 @@ void pack_transposed(float* to, Rows<const float> from, std::int64_t head) {
     const std::int64_t count = std::min(w, from.count - panel);
     std::int64_t j = 0;
     for (; j + 4 <= count; j += 4) {
-      const float *r0 = from.data + (panel + j) * from.stride, *r1 = r0 + from.stride, *r2 = r1 + from.stride, *r3 = r2 + from.stride;
+      const float *r0 = from.data + (panel + j) * from.stride, *r1 = r0 + from.stride, *r2 = r1 + from.stride,
+                  *r3 = r2 + from.stride;
       std::int64_t e = 0;
       for (; e + features <= head; e += features) {
         HWY_ALIGN float block[16];
-        hn::StoreInterleaved4(hn::LoadU(quad, r0 + e), hn::LoadU(quad, r1 + e), hn::LoadU(quad, r2 + e), hn::LoadU(quad, r3 + e), quad, block);
+        hn::StoreInterleaved4(hn::LoadU(quad, r0 + e), hn::LoadU(quad, r1 + e), hn::LoadU(quad, r2 + e),
+                              hn::LoadU(quad, r3 + e), quad, block);
         for (std::int64_t k = 0; k < features; ++k) std::copy_n(block + 4 * k, 4, to + (e + k) * w + j);
       }
-      for (; e < head; ++e) to[e * w + j] = r0[e], to[e * w + j + 1] = r1[e], to[e * w + j + 2] = r2[e], to[e * w + j + 3] = r3[e];
+      for (; e < head; ++e)
+        to[e * w + j] = r0[e], to[e * w + j + 1] = r1[e], to[e * w + j + 2] = r2[e], to[e * w + j + 3] = r3[e];
     }
     for (; j < count; ++j)
       for (std::int64_t e = 0; e < head; ++e) to[e * w + j] = from.data[(panel + j) * from.stride + e];
@@ -118,7 +124,8 @@ void pack_transposed(float* to, Rows<const float> from, std::int64_t head) {
 void pack_panels(float* to, Rows<const float> from, std::int64_t head) {
   const std::int64_t w = width();
   for (std::int64_t panel = 0; panel < head; panel += w)
-    for (std::int64_t j = 0; j < from.count; ++j, to += w) copy_padded(to, from.data + j * from.stride + panel, std::min(w, head - panel), w);
+    for (std::int64_t j = 0; j < from.count; ++j, to += w)
+      copy_padded(to, from.data + j * from.stride + panel, std::min(w, head - panel), w);
 }
 // [row][padded head], zeros beyond the last feature and up to a whole block of rows.
 void pack_rows(float* to, Rows<const float> from, std::int64_t head, std::int64_t padded) {
@@ -167,7 +174,9 @@ struct Item {
   void drop(float* row_of_tile, std::int64_t query, std::int64_t t, std::int64_t first_key, std::int64_t count) const {
     if (how.dropout == 0) return;
     const std::int64_t head = how.first_head + group * how.queries + query;
-    const std::int64_t at = (((how.first_row + row) * how.heads_global + head) * how.q_global + how.q_first + t) * how.kv_global + how.kv_first + first_key;
+    const std::int64_t at =
+        (((how.first_row + row) * how.heads_global + head) * how.q_global + how.q_first + t) * how.kv_global +
+        how.kv_first + first_key;
     const auto kept = static_cast<float>(1 / (1 - how.dropout));
     for (std::int64_t j = 0; j < count; ++j)
       row_of_tile[j] *= uniform_at(how.key, static_cast<std::uint64_t>(at + j)) >= how.dropout ? kept : 0.0f;
@@ -196,22 +205,24 @@ void weighted_sum(const Item& item, const Tile& tile, float* c, const float* p, 
     for (std::int64_t i = 0; i < tile.queries; i += kBlock) {
       const std::int64_t last = tile.first_query + std::min(i + kBlock, tile.queries) - 1;
       const std::int64_t depth = item.seen(last, tile.first_key, tile.keys);
-      if (depth > 0 || !add) multiply(c + i * item.padded + panel, item.padded, {p + i * kKeys, kKeys, 1}, panels, w, depth, add);
+      if (depth > 0 || !add)
+        multiply(c + i * item.padded + panel, item.padded, {p + i * kKeys, kKeys, 1}, panels, w, depth, add);
     }
 }
 // c[keys, padded] += Pᵀ B: B rows of queries; terms only from the first query that sees the block of keys.
 void transposed_sum(const Item& item, const Tile& tile, float* c, const float* p, const float* b) {
   for (std::int64_t i = 0; i < tile.keys; i += kBlock) {
     std::int64_t from = 0;
-    if (item.how.causal) from = std::max<std::int64_t>(0, item.how.kv_first + tile.first_key + i - item.how.q_first - tile.first_query);
+    if (item.how.causal)
+      from = std::max<std::int64_t>(0, item.how.kv_first + tile.first_key + i - item.how.q_first - tile.first_query);
     if (from >= tile.queries) return;
     for (std::int64_t panel = 0; panel < item.padded; panel += width())
-      multiply(c + i * item.padded + panel, item.padded, {p + from * kKeys + i, 1, kKeys}, b + from * item.padded + panel, item.padded,
-               tile.queries - from, true);
+      multiply(c + i * item.padded + panel, item.padded, {p + from * kKeys + i, 1, kKeys},
+               b + from * item.padded + panel, item.padded, tile.queries - from, true);
   }
 }
 
-struct Running {   // of a softmax over the keys so far
+struct Running {  // of a softmax over the keys so far
   float max = -std::numeric_limits<float>::infinity(), sum = 0;
 };
 
@@ -242,7 +253,8 @@ float soften(float* row, std::int64_t seen, float scale, Running& running) {
 }
 void scale_row(float* row, float factor, std::int64_t padded) {
   const Tag d;
-  for (std::int64_t j = 0; j < padded; j += lanes()) hn::Store(hn::Mul(hn::Load(d, row + j), hn::Set(d, factor)), d, row + j);
+  for (std::int64_t j = 0; j < padded; j += lanes())
+    hn::Store(hn::Mul(hn::Load(d, row + j), hn::Set(d, factor)), d, row + j);
 }
 
 struct ForwardScratch {
@@ -269,7 +281,8 @@ void forward_tile(const Item& item, const Tile& tile, const ForwardScratch& s, s
   weighted_sum(item, tile, s.sums + at * item.padded, s.scores, s.values, true);
 }
 
-void forward_band(const Item& item, const ForwardScratch& s, std::int64_t query, std::int64_t first, std::int64_t count) {
+void forward_band(const Item& item, const ForwardScratch& s, std::int64_t query, std::int64_t first,
+                  std::int64_t count) {
   const std::int64_t head = item.how.head, seen = visible_keys(item.how, first + count - 1);
   std::fill(s.sums, s.sums + up(count, kBlock) * item.padded, 0.0f);
   std::fill(s.running, s.running + up(count, kBlock), Running{});
@@ -285,7 +298,7 @@ void forward_band(const Item& item, const ForwardScratch& s, std::int64_t query,
   const Rows<float> out = item.outputs(item.x.out, query, first, count);
   for (std::int64_t i = 0; i < count; ++i) {
     const Running& running = s.running[i];
-    const float factor = running.sum > 0 || running.sum != running.sum ? 1 / running.sum : 0;   // no key seen: zeros
+    const float factor = running.sum > 0 || running.sum != running.sum ? 1 / running.sum : 0;  // no key seen: zeros
     for (std::int64_t e = 0; e < head; ++e) out.data[i * out.stride + e] = s.sums[i * item.padded + e] * factor;
     item.log_sums(query, first)[i] = running.max + std::log(running.sum);
   }
@@ -302,7 +315,8 @@ void forward(const AttentionItem& which, const AttentionOperands& x, float* scra
   s.keys = s.values + kKeys * item.padded;
   s.running = reinterpret_cast<Running*>(s.keys + up(kKeys, width()) * item.padded);
   for (std::int64_t query = 0; query < how.queries; ++query)
-    for (std::int64_t first = 0; first < how.q_tokens; first += kBand) forward_band(item, s, query, first, std::min(kBand, how.q_tokens - first));
+    for (std::int64_t first = 0; first < how.q_tokens; first += kBand)
+      forward_band(item, s, query, first, std::min(kBand, how.q_tokens - first));
 }
 
 struct BackwardScratch {
@@ -320,7 +334,8 @@ void score_gradients(const Item& item, const Tile& tile, const BackwardScratch& 
     float *p = s.probabilities + i * kKeys, *g = s.dscores + i * kKeys;
     std::int64_t j = 0;
     if (seen > 0) {
-      const V less = hn::Set(d, dot(s.dout + i * item.padded, out.data + i * out.stride, item.how.head)), log_sum = hn::Set(d, item.log_sums(tile.query, t)[0]);
+      const V less = hn::Set(d, dot(s.dout + i * item.padded, out.data + i * out.stride, item.how.head)),
+              log_sum = hn::Set(d, item.log_sums(tile.query, t)[0]);
       item.drop(g, tile.query, t, tile.first_key, seen);
       for (; j < seen; j += lanes()) {
         const auto inside = hn::FirstN(d, static_cast<std::size_t>(seen - j));
@@ -375,19 +390,23 @@ void backward(const AttentionItem& which, const AttentionOperands& x, float* scr
   const std::int64_t tokens = kQueries * item.padded, keys = up(kKeys, width()) * item.padded, pairs = kQueries * kKeys;
   BackwardScratch s{};
   const auto take = [&scratch](std::int64_t count) { return (scratch += count) - count; };
-  s.dkeys = take(keys), s.dvalues = take(keys), s.keys_transposed = take(keys), s.values_transposed = take(keys), s.keys = take(keys);
+  s.dkeys = take(keys), s.dvalues = take(keys), s.keys_transposed = take(keys), s.values_transposed = take(keys),
+  s.keys = take(keys);
   s.q = take(tokens), s.dout = take(tokens), s.dq = take(tokens);
   s.probabilities = take(pairs), s.dscores = take(pairs);
   for (std::int64_t query = 0; query < how.queries; ++query) {
     const Rows<float> dq = item.queries(x.dq, query, 0, how.q_tokens);
     for (std::int64_t t = 0; t < how.q_tokens; ++t) std::fill_n(dq.data + t * dq.stride, how.head, 0.0f);
   }
-  for (std::int64_t key = 0; key < how.kv_tokens; key += kKeys) backward_keys(item, s, key, std::min(kKeys, how.kv_tokens - key));
+  for (std::int64_t key = 0; key < how.kv_tokens; key += kKeys)
+    backward_keys(item, s, key, std::min(kKeys, how.kv_tokens - key));
 }
 
 std::int64_t scratch(const Attention& how) {
-  const std::int64_t padded = up(how.head, width()), keys = up(kKeys, width()) * padded, tokens = kQueries * padded, pairs = kQueries * kKeys;
-  const std::int64_t forwards = kBand * padded + tokens + pairs + 2 * keys + kBand * static_cast<std::int64_t>(sizeof(Running) / sizeof(float));
+  const std::int64_t padded = up(how.head, width()), keys = up(kKeys, width()) * padded, tokens = kQueries * padded,
+                     pairs = kQueries * kKeys;
+  const std::int64_t forwards =
+      kBand * padded + tokens + pairs + 2 * keys + kBand * static_cast<std::int64_t>(sizeof(Running) / sizeof(float));
   return up(std::max(forwards, 5 * keys + 3 * tokens + 2 * pairs), 16);
 }
 

@@ -13,10 +13,10 @@ struct AttentionItem {
   const Attention* how;
   std::int64_t row, group;
 };
-struct AttentionOperands {            // all of the call, not of the item; null where the pass has no use for it
+struct AttentionOperands {  // all of the call, not of the item; null where the pass has no use for it
   const float *q, *kv;
-  float *out, *log_sum;               // written forward
-  const float *dout;
+  float *out, *log_sum;  // written forward
+  const float* dout;
   float *dq, *dkv;
 };
 
@@ -24,8 +24,8 @@ struct AttentionOperands {            // all of the call, not of the item; null 
 inline constexpr std::int64_t kAttentionBlock = 6;
 
 struct AttentionLoops {
-  std::int64_t (*scratch)(const Attention&);                                                  // floats, either pass
-  void (*forward)(const AttentionItem&, const AttentionOperands&, float* scratch) noexcept;   // scratch: 64-byte aligned
+  std::int64_t (*scratch)(const Attention&);                                                 // floats, either pass
+  void (*forward)(const AttentionItem&, const AttentionOperands&, float* scratch) noexcept;  // scratch: 64-byte aligned
   void (*backward)(const AttentionItem&, const AttentionOperands&, float* scratch) noexcept;
 };
 const AttentionLoops& attention_loops();

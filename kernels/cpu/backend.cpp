@@ -48,7 +48,8 @@ float* scratch_of_rank(std::int64_t threads, std::int64_t count) {
   if (mine.count < threads * count) {
     mine.data.reset();
     mine.count = 0;
-    mine.data.reset(static_cast<float*>(::operator new[](static_cast<std::size_t>(threads * count) * sizeof(float), kAlignment)));
+    mine.data.reset(
+        static_cast<float*>(::operator new[](static_cast<std::size_t>(threads * count) * sizeof(float), kAlignment)));
     mine.count = threads * count;
   }
   return mine.data.get();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over all rows, one for each column: bias gradients and the parameters of norms. Threads share the columns, so the
-// order of every sum is fixed: floats within a band of rows, bands in double.
+// Sums over all rows, one for each column: bias gradients and the parameters of norms. Threads share the columns, so
+// the order of every sum is fixed: floats within a band of rows, bands in double.
 #pragma once
 
 #include <algorithm>

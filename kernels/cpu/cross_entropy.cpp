@@ -27,13 +27,14 @@ void over_rows(const Extents& e, Body&& body) {
 Cost CpuOps::cross_entropy_max(Stream& stream, const Tensor& max, const Tensor& logits) const {
   const Extents e = check_cross_entropy_max(stream, max, logits);
   over_rows(e, [&, loop = row_loops().max, to = doubles(max), x = floats(logits)](std::int64_t i) noexcept {
-    to[i] = e.columns > 0 ? static_cast<double>(loop(x + i * e.columns, e.columns)) : -std::numeric_limits<double>::infinity();
+    to[i] = e.columns > 0 ? static_cast<double>(loop(x + i * e.columns, e.columns))
+                          : -std::numeric_limits<double>::infinity();
   });
   return bill_cross_entropy_max(max, logits);
 }
 
-Cost CpuOps::cross_entropy_sums(Stream& stream, const Tensor& sums, const Tensor& logits, const Tensor& max, const Tensor& labels,
-                                const CrossEntropy& how) const {
+Cost CpuOps::cross_entropy_sums(Stream& stream, const Tensor& sums, const Tensor& logits, const Tensor& max,
+                                const Tensor& labels, const CrossEntropy& how) const {
   const Extents e = check_cross_entropy_sums(stream, sums, logits, max, labels, how);
   check_labels(labels.host<std::int32_t>(), how);
   over_rows(e, [&, loop = row_loops().exponential_sums, to = doubles(sums), x = floats(logits), most = doubles(max),
@@ -50,8 +51,8 @@ Cost CpuOps::cross_entropy_sums(Stream& stream, const Tensor& sums, const Tensor
 }
 
 // A few numbers a row: one thread, in order.
-Cost CpuOps::cross_entropy_loss(Stream& stream, const Tensor& loss, const Tensor& sums, const Tensor& max, const Tensor& labels,
-                                const CrossEntropy& how) const {
+Cost CpuOps::cross_entropy_loss(Stream& stream, const Tensor& loss, const Tensor& sums, const Tensor& max,
+                                const Tensor& labels, const CrossEntropy& how) const {
   const std::int64_t rows = check_cross_entropy_loss(stream, loss, sums, max, labels, how);
   check_labels(labels.host<std::int32_t>(), how);
   const double *three = doubles(sums), *most = doubles(max);
@@ -69,14 +70,14 @@ Cost CpuOps::cross_entropy_loss(Stream& stream, const Tensor& loss, const Tensor
   return bill_cross_entropy_loss(loss, sums, max, labels);
 }
 
-Cost CpuOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max, const Tensor& sums,
-                                    const Tensor& labels, const CrossEntropy& how) const {
+Cost CpuOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
+                                    const Tensor& sums, const Tensor& labels, const CrossEntropy& how) const {
   const Extents e = check_cross_entropy_backward(stream, dlogits, logits, max, sums, labels, how);
   check_labels(labels.host<std::int32_t>(), how);
   const auto spread = static_cast<float>(how.smoothing / static_cast<double>(how.words));
   const auto sharp = static_cast<float>(1 - how.smoothing);
-  over_rows(e, [&, loop = row_loops().softmax_gradient, to = floats(dlogits), x = floats(logits), most = doubles(max), s = doubles(sums),
-                label = integers(labels)](std::int64_t i) noexcept {
+  over_rows(e, [&, loop = row_loops().softmax_gradient, to = floats(dlogits), x = floats(logits), most = doubles(max),
+                s = doubles(sums), label = integers(labels)](std::int64_t i) noexcept {
     float* row = to + i * e.columns;
     if (label[i] < 0) {
       std::fill_n(row, e.columns, 0.0f);

@@ -5,7 +5,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/element_loops.cpp"
-#include <hwy/foreach_target.h>   // compiles this file once for each instruction set
+#include <hwy/foreach_target.h>  // compiles this file once for each instruction set
 #include <hwy/highway.h>
 #include "kernels/cpu/exponential-inl.h"
 
@@ -35,7 +35,7 @@ HWY_INLINE V upper_tail(D d, V a, V& density) {
   return hn::Mul(hn::Mul(density, t), p);
 }
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V distribution(D d, V x, V& density) {   // Φ(x)
+HWY_INLINE V distribution(D d, V x, V& density) {  // Φ(x)
   const V tail = upper_tail(d, hn::Abs(x), density);
   return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(hn::Set(d, 1.0f), tail));
 }
@@ -52,7 +52,9 @@ std::int64_t add_run(D d, float* out, const float* a, const float* b, std::int64
   for (; i + step <= n; i += step) hn::StoreU(hn::Add(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i);
   return i;
 }
-void add(float* out, const float* a, const float* b, std::int64_t n) noexcept { add_run(Single(), out, a, b, add_run(Whole(), out, a, b, 0, n), n); }
+void add(float* out, const float* a, const float* b, std::int64_t n) noexcept {
+  add_run(Single(), out, a, b, add_run(Whole(), out, a, b, 0, n), n);
+}
 
 template <class D>
 std::int64_t gelu_run(D d, float* out, const float* x, std::int64_t i, std::int64_t n) {
@@ -64,9 +66,11 @@ std::int64_t gelu_run(D d, float* out, const float* x, std::int64_t i, std::int6
   }
   return i;
 }
-void gelu(float* out, const float* x, std::int64_t n) noexcept { gelu_run(Single(), out, x, gelu_run(Whole(), out, x, 0, n), n); }
+void gelu(float* out, const float* x, std::int64_t n) noexcept {
+  gelu_run(Single(), out, x, gelu_run(Whole(), out, x, 0, n), n);
+}
 
-template <class D>   // d/dx x Φ(x) = Φ(x) + x φ(x)
+template <class D>  // d/dx x Φ(x) = Φ(x) + x φ(x)
 std::int64_t gelu_backward_run(D d, float* dx, const float* dy, const float* x, std::int64_t i, std::int64_t n) {
   const auto step = static_cast<std::int64_t>(hn::Lanes(d));
   for (; i + step <= n; i += step) {
@@ -94,9 +98,9 @@ void gated_silu(float* out, const float* gate, const float* up, std::int64_t n) 
   gated_silu_run(Single(), out, gate, up, gated_silu_run(Whole(), out, gate, up, 0, n), n);
 }
 
-template <class D>   // silu'(g) = σ + g σ (1 - σ)
-std::int64_t gated_silu_backward_run(D d, float* dgate, float* dup, const float* dy, const float* gate, const float* up, std::int64_t i,
-                                     std::int64_t n) {
+template <class D>  // silu'(g) = σ + g σ (1 - σ)
+std::int64_t gated_silu_backward_run(D d, float* dgate, float* dup, const float* dy, const float* gate, const float* up,
+                                     std::int64_t i, std::int64_t n) {
   const auto step = static_cast<std::int64_t>(hn::Lanes(d));
   for (; i + step <= n; i += step) {
     const auto g = hn::LoadU(d, gate + i), u = hn::LoadU(d, up + i), y = hn::LoadU(d, dy + i);
@@ -106,8 +110,10 @@ std::int64_t gated_silu_backward_run(D d, float* dgate, float* dup, const float*
   }
   return i;
 }
-void gated_silu_backward(float* dgate, float* dup, const float* dy, const float* gate, const float* up, std::int64_t n) noexcept {
-  gated_silu_backward_run(Single(), dgate, dup, dy, gate, up, gated_silu_backward_run(Whole(), dgate, dup, dy, gate, up, 0, n), n);
+void gated_silu_backward(float* dgate, float* dup, const float* dy, const float* gate, const float* up,
+                         std::int64_t n) noexcept {
+  gated_silu_backward_run(Single(), dgate, dup, dy, gate, up,
+                          gated_silu_backward_run(Whole(), dgate, dup, dy, gate, up, 0, n), n);
 }
 
 const ElementLoops* table() {

@@ -16,7 +16,7 @@ namespace quadrille {
 
 namespace {
 
-constexpr std::int64_t kLine = 16;   // floats of a cache line: threads do not share one
+constexpr std::int64_t kLine = 16;  // floats of a cache line: threads do not share one
 
 template <class Body>
 void over(std::int64_t count, Body&& body) {
@@ -35,9 +35,12 @@ Cost CpuOps::add(Stream& stream, const Tensor& out, const Tensor& a, const Tenso
 
 Cost CpuOps::add_bias(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& bias) const {
   const Extents e = check_add_bias(stream, out, x, bias);
-  parallel_parts(e.rows, out.count(), 1, [e, loop = element_loops().add, to = floats(out), from = floats(x), added = floats(bias)](Slice s) noexcept {
-    for (std::int64_t i = s.first; i < s.end(); ++i) loop(to + i * e.columns, from + i * e.columns, added, e.columns);
-  });
+  parallel_parts(
+      e.rows, out.count(), 1,
+      [e, loop = element_loops().add, to = floats(out), from = floats(x), added = floats(bias)](Slice s) noexcept {
+        for (std::int64_t i = s.first; i < s.end(); ++i)
+          loop(to + i * e.columns, from + i * e.columns, added, e.columns);
+      });
   return bill_add_bias(out, x, bias);
 }
 
@@ -45,39 +48,41 @@ Cost CpuOps::sum_rows(Stream& stream, const Tensor& out, const Tensor& x, Write 
   const Extents e = check_sum_rows(stream, out, x);
   const float* from = floats(x);
   if (write == Write::replace) stream.zero(out);
-  add_column_sums(e, std::array<float*, 1>{floats(out)}, [from, e, loop = element_loops().add](std::array<float*, 1> sums, std::int64_t row, Slice columns) noexcept {
-    loop(sums[0], sums[0], from + row * e.columns + columns.first, columns.count);
-  });
+  add_column_sums(
+      e, std::array<float*, 1>{floats(out)},
+      [from, e, loop = element_loops().add](std::array<float*, 1> sums, std::int64_t row, Slice columns) noexcept {
+        loop(sums[0], sums[0], from + row * e.columns + columns.first, columns.count);
+      });
   return bill_sum_rows(out, x, write);
 }
 
 Cost CpuOps::gelu(Stream& stream, const Tensor& out, const Tensor& x) const {
   check_gelu(stream, out, x);
-  over(out.count(), [loop = element_loops().gelu, to = floats(out), from = floats(x)](Slice s) noexcept { loop(to + s.first, from + s.first, s.count); });
+  over(out.count(), [loop = element_loops().gelu, to = floats(out), from = floats(x)](Slice s) noexcept {
+    loop(to + s.first, from + s.first, s.count);
+  });
   return bill_gelu(out, x);
 }
 
 Cost CpuOps::gelu_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x) const {
   check_gelu_backward(stream, dx, dy, x);
-  over(dx.count(), [loop = element_loops().gelu_backward, to = floats(dx), d = floats(dy), from = floats(x)](Slice s) noexcept {
-    loop(to + s.first, d + s.first, from + s.first, s.count);
-  });
+  over(dx.count(), [loop = element_loops().gelu_backward, to = floats(dx), d = floats(dy),
+                    from = floats(x)](Slice s) noexcept { loop(to + s.first, d + s.first, from + s.first, s.count); });
   return bill_gelu_backward(dx, dy, x);
 }
 
 Cost CpuOps::gated_silu(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor& up) const {
   check_gated_silu(stream, out, gate, up);
-  over(out.count(), [loop = element_loops().gated_silu, to = floats(out), g = floats(gate), u = floats(up)](Slice s) noexcept {
-    loop(to + s.first, g + s.first, u + s.first, s.count);
-  });
+  over(out.count(), [loop = element_loops().gated_silu, to = floats(out), g = floats(gate),
+                     u = floats(up)](Slice s) noexcept { loop(to + s.first, g + s.first, u + s.first, s.count); });
   return bill_gated_silu(out, gate, up);
 }
 
-Cost CpuOps::gated_silu_backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tensor& dy, const Tensor& gate,
-                                 const Tensor& up) const {
+Cost CpuOps::gated_silu_backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tensor& dy,
+                                 const Tensor& gate, const Tensor& up) const {
   check_gated_silu_backward(stream, dgate, dup, dy, gate, up);
-  over(dgate.count(), [loop = element_loops().gated_silu_backward, dg = floats(dgate), du = floats(dup), d = floats(dy), g = floats(gate),
-                       u = floats(up)](Slice s) noexcept {
+  over(dgate.count(), [loop = element_loops().gated_silu_backward, dg = floats(dgate), du = floats(dup), d = floats(dy),
+                       g = floats(gate), u = floats(up)](Slice s) noexcept {
     loop(dg + s.first, du + s.first, d + s.first, g + s.first, u + s.first, s.count);
   });
   return bill_gated_silu_backward(dgate, dup, dy, gate, up);
@@ -89,7 +94,8 @@ Cost CpuOps::dropout(Stream& stream, const Tensor& out, const Tensor& x, const D
   const auto kept = static_cast<float>(1 / (1 - how.probability));
   parallel_parts(x.shape()[0] * tokens, x.count(), 1, [=, &how, to = floats(out), from = floats(x)](Slice s) noexcept {
     for (std::int64_t i = s.first; i < s.end(); ++i) {
-      const std::int64_t whole = ((how.first_row + i / tokens) * how.tokens + how.first_token + i % tokens) * how.features + how.first_feature;
+      const std::int64_t whole =
+          ((how.first_row + i / tokens) * how.tokens + how.first_token + i % tokens) * how.features + how.first_feature;
       for (std::int64_t f = 0; f < features; ++f) {
         const bool keep = uniform_at(how.key, static_cast<std::uint64_t>(whole + f)) >= how.probability;
         to[i * features + f] = keep ? from[i * features + f] * kept : 0.0f;
@@ -110,7 +116,7 @@ void add_moved(T* to, const T* from, std::int64_t count) noexcept {
 template <class Body>
 void for_each_run(const BlockMove& how, std::int64_t size, Body&& body) {
   const std::int64_t run = how.rows * how.inner;
-  const std::int64_t pieces = how.outer == 1 ? 64 : 1;   // one long run is cut
+  const std::int64_t pieces = how.outer == 1 ? 64 : 1;  // one long run is cut
   parallel_parts(how.outer * pieces, how.outer * run, 1, [&](Slice s) noexcept {
     for (std::int64_t i = s.first; i < s.end(); ++i) {
       const std::int64_t o = i / pieces;
@@ -125,7 +131,8 @@ void for_each_run(const BlockMove& how, std::int64_t size, Body&& body) {
 template <class T>
 void accumulate_runs(std::byte* to, const std::byte* from, const BlockMove& how) {
   for_each_run(how, sizeof(T), [=](std::int64_t at, std::int64_t source, std::int64_t bytes) noexcept {
-    add_moved(reinterpret_cast<T*>(to + at), reinterpret_cast<const T*>(from + source), bytes / static_cast<std::int64_t>(sizeof(T)));
+    add_moved(reinterpret_cast<T*>(to + at), reinterpret_cast<const T*>(from + source),
+              bytes / static_cast<std::int64_t>(sizeof(T)));
   });
 }
 
@@ -135,7 +142,8 @@ Cost CpuOps::move_block(Stream& stream, const Tensor& out, const Tensor& in, con
   check_move_block(stream, out, in, how);
   auto* to = static_cast<std::byte*>(out.data());
   const auto* from = static_cast<const std::byte*>(in.data());
-  require((to != nullptr && from != nullptr) || out.count() == 0 || in.count() == 0, "move_block: no numbers on \"{}\"", out.device().name());
+  require((to != nullptr && from != nullptr) || out.count() == 0 || in.count() == 0, "move_block: no numbers on \"{}\"",
+          out.device().name());
   if (how.write == Write::replace)
     for_each_run(how, size_of(out.dtype()), [=](std::int64_t at, std::int64_t source, std::int64_t bytes) noexcept {
       std::memcpy(to + at, from + source, static_cast<std::size_t>(bytes));

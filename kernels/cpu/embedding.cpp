@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a table by id, and back. Threads share the columns in the backward pass: each adds all rows in order, so there
-// are no atomics and one result.
+// Rows of a table by id, and back. Threads share the columns in the backward pass: each adds all rows in order, so
+// there are no atomics and one result.
 #include <algorithm>
 
 #include "kernels/bills.h"
@@ -12,33 +12,37 @@
 
 namespace quadrille {
 
-Cost CpuOps::embedding(Stream& stream, const Tensor& out, const Tensor& table, const Tensor& ids, std::int64_t first_row) const {
+Cost CpuOps::embedding(Stream& stream, const Tensor& out, const Tensor& table, const Tensor& ids,
+                       std::int64_t first_row) const {
   const Extents e = check_embedding(stream, out, table, ids, first_row);
   const std::int64_t held = table.shape()[0];
-  parallel_parts(e.rows, e.rows * e.columns, 1, [=, to = floats(out), from = floats(table), id = integers(ids)](Slice s) noexcept {
-    for (std::int64_t i = s.first; i < s.end(); ++i) {
-      const std::int64_t row = id[i] - first_row;
-      if (row >= 0 && row < held)
-        std::copy_n(from + row * e.columns, e.columns, to + i * e.columns);
-      else
-        std::fill_n(to + i * e.columns, e.columns, 0.0f);
-    }
-  });
+  parallel_parts(e.rows, e.rows * e.columns, 1,
+                 [=, to = floats(out), from = floats(table), id = integers(ids)](Slice s) noexcept {
+                   for (std::int64_t i = s.first; i < s.end(); ++i) {
+                     const std::int64_t row = id[i] - first_row;
+                     if (row >= 0 && row < held)
+                       std::copy_n(from + row * e.columns, e.columns, to + i * e.columns);
+                     else
+                       std::fill_n(to + i * e.columns, e.columns, 0.0f);
+                   }
+                 });
   return bill_embedding(out, table, ids);
 }
 
-Cost CpuOps::embedding_backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Tensor& ids, std::int64_t first_row) const {
+Cost CpuOps::embedding_backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Tensor& ids,
+                                std::int64_t first_row) const {
   const Extents e = check_embedding_backward(stream, dtable, dout, ids, first_row);
   const std::int64_t held = dtable.shape()[0];
-  parallel_parts(e.columns, e.rows * e.columns, 16,
-                 [=, loop = element_loops().add, to = floats(dtable), from = floats(dout), id = integers(ids)](Slice s) noexcept {
-                   for (std::int64_t i = 0; i < e.rows; ++i) {
-                     const std::int64_t row = id[i] - first_row;
-                     if (row < 0 || row >= held) continue;
-                     float* at = to + row * e.columns + s.first;
-                     loop(at, at, from + i * e.columns + s.first, s.count);
-                   }
-                 });
+  parallel_parts(
+      e.columns, e.rows * e.columns, 16,
+      [=, loop = element_loops().add, to = floats(dtable), from = floats(dout), id = integers(ids)](Slice s) noexcept {
+        for (std::int64_t i = 0; i < e.rows; ++i) {
+          const std::int64_t row = id[i] - first_row;
+          if (row < 0 || row >= held) continue;
+          float* at = to + row * e.columns + s.first;
+          loop(at, at, from + i * e.columns + s.first, s.count);
+        }
+      });
   return bill_embedding_backward(dtable, dout, ids);
 }
 

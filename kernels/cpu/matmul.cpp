@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products by oneDNN's sgemm (row-major). The output is cut into a grid of parts, one for each thread, and every thread
-// calls sgemm on its own part: oneDNN's own split over threads lost a quarter to a third of the speed where the inner extent was
-// long and b transposed (2048 x 384, inner 8192: 65 % of the peak of two cores, 87 % this way) and won nowhere. The bias
-// is added by the same thread to rows still in cache; the matmul primitive with fused bias was no faster.
+// calls sgemm on its own part: oneDNN's own split over threads lost a quarter to a third of the speed where the inner
+// extent was long and b transposed (2048 x 384, inner 8192: 65 % of the peak of two cores, 87 % this way) and won
+// nowhere. The bias is added by the same thread to rows still in cache; the matmul primitive with fused bias was no
+// faster.
 #include <dnnl.h>
 #include <omp.h>
 
@@ -36,10 +37,11 @@ bool multiply(const Product& p, Slice rows, Slice columns) noexcept {
   const float* b = p.b + (b_turned ? columns.first * p.k : columns.first);
   float* out = p.out + rows.first * p.n + columns.first;
   const float beta = p.how.write == Write::accumulate ? 1.0f : 0.0f;
-  const dnnl_status_t status = dnnl_sgemm(a_turned ? 'T' : 'N', b_turned ? 'T' : 'N', rows.count, columns.count, p.k, 1.0f, a,
-                                          a_turned ? p.m : p.k, b, b_turned ? p.k : p.n, beta, out, p.n);
+  const dnnl_status_t status = dnnl_sgemm(a_turned ? 'T' : 'N', b_turned ? 'T' : 'N', rows.count, columns.count, p.k,
+                                          1.0f, a, a_turned ? p.m : p.k, b, b_turned ? p.k : p.n, beta, out, p.n);
   if (p.bias)
-    for (std::int64_t i = 0; i < rows.count; ++i) element_loops().add(out + i * p.n, out + i * p.n, p.bias + columns.first, columns.count);
+    for (std::int64_t i = 0; i < rows.count; ++i)
+      element_loops().add(out + i * p.n, out + i * p.n, p.bias + columns.first, columns.count);
   return status == dnnl_success;
 }
 
@@ -64,23 +66,26 @@ void fill_empty(const Product& p) {
   }
 }
 
-constexpr double kSerialProducts = 1 << 17;   // multiply-adds that one core does in about 3 µs
+constexpr double kSerialProducts = 1 << 17;  // multiply-adds that one core does in about 3 µs
 
 }  // namespace
 
-Cost CpuOps::matmul(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias, const Matmul& how) const {
+Cost CpuOps::matmul(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
+                    const Matmul& how) const {
   const MatmulExtents e = check_matmul(stream, out, a, b, bias, how);
   const Product p{floats(out), floats(a), floats(b), floats(bias), e.m, e.n, e.k, how};
   const int threads = omp_get_max_threads();
   bool done = true;
   if (p.k == 0) {
     fill_empty(p);
-  } else if (threads == 1 || static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) <= kSerialProducts) {
+  } else if (threads == 1 ||
+             static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) <= kSerialProducts) {
     done = multiply(p, {0, p.m}, {0, p.n});
   } else {
     const int rows = grid_rows(p, threads), columns = threads / rows;
 #pragma omp parallel for schedule(static, 1) reduction(&& : done)
-    for (int i = 0; i < threads; ++i) done = multiply(p, part({0, p.m}, rows, i / columns), part({0, p.n}, columns, i % columns)) && done;
+    for (int i = 0; i < threads; ++i)
+      done = multiply(p, part({0, p.m}, rows, i / columns), part({0, p.n}, columns, i % columns)) && done;
   }
   require(done, "oneDNN refused a product of {} x {} x {}", p.m, p.n, p.k);
   return bill_matmul(out, a, b, bias, how);

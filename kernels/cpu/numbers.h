@@ -10,7 +10,8 @@ namespace quadrille {
 // Null for an absent operand. Throws where the numbers are not on the host.
 inline float* floats(const Tensor& t) {
   if (!t) return nullptr;
-  require(t.dtype() == DType::f32, "the cpu back end computes in f32, found {}: use f32, or the back end \"reference\"", name_of(t.dtype()));
+  require(t.dtype() == DType::f32, "the cpu back end computes in f32, found {}: use f32, or the back end \"reference\"",
+          name_of(t.dtype()));
   return t.host<float>().data();
 }
 inline double* doubles(const Tensor& t) { return t.host<double>().data(); }

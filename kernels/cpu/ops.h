@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fast back end: f32 on the host. Products by oneDNN, everything else by own fused loops (loops.h), each op spread over
-// the OpenMP threads of its rank. Results are the same bits for the same number of threads; of all but products also for
-// any number. No op allocates, but for the scratch of scratch.h. Methods are in one file per theme.
+// The fast back end: f32 on the host. Products by oneDNN, everything else by own fused loops (loops.h), each op spread
+// over the OpenMP threads of its rank. Results are the same bits for the same number of threads; of all but products
+// also for any number. No op allocates, but for the scratch of scratch.h. Methods are in one file per theme.
 #pragma once
 
 #include "kernels/ops.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an op is spread over the OpenMP threads of its rank. Work below a threshold stays on the calling thread: waking the
-// others costs some microseconds. A region always takes the whole team, because libgomp ends and restarts threads when the
-// size of the team changes. The body must be noexcept: no exception can leave a parallel region.
+// How an op is spread over the OpenMP threads of its rank. Work below a threshold stays on the calling thread: waking
+// the others costs some microseconds. A region always takes the whole team, because libgomp ends and restarts threads
+// when the size of the team changes. The body must be noexcept: no exception can leave a parallel region.
 #pragma once
 
 #include <omp.h>
@@ -13,7 +13,7 @@
 
 namespace quadrille {
 
-inline constexpr std::int64_t kSerialWork = std::int64_t{1} << 14;   // elements that one thread handles in about 5 µs
+inline constexpr std::int64_t kSerialWork = std::int64_t{1} << 14;  // elements that one thread handles in about 5 µs
 
 // body(Slice) for consecutive parts of [0, count); `work` is the number of elements behind all of them. Parts begin at
 // multiples of `unit`. For bodies whose result does not depend on where the parts begin.
@@ -30,8 +30,8 @@ void parallel_parts(std::int64_t count, std::int64_t work, std::int64_t unit, Bo
   }
 }
 
-// body(item, thread) for every item, taken by whichever thread is free: for items of unequal weight whose results do not
-// meet.
+// body(item, thread) for every item, taken by whichever thread is free: for items of unequal weight whose results do
+// not meet.
 template <class Body>
 void parallel_items(std::int64_t items, std::int64_t work, Body&& body) {
   static_assert(std::is_nothrow_invocable_v<Body, std::int64_t, int>);

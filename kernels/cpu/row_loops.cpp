@@ -4,7 +4,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/row_loops.cpp"
-#include <hwy/foreach_target.h>   // compiles this file once for each instruction set
+#include <hwy/foreach_target.h>  // compiles this file once for each instruction set
 #include <hwy/highway.h>
 #include "kernels/cpu/exponential-inl.h"
 
@@ -16,7 +16,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Whole = hn::ScalableTag<float>;
 using Single = hn::CappedTag<float, 1>;
 using Doubles = hn::ScalableTag<double>;
-using Halves = hn::Rebind<float, Doubles>;   // as many floats as a vector holds doubles
+using Halves = hn::Rebind<float, Doubles>;  // as many floats as a vector holds doubles
 
 template <class D>
 std::int64_t lanes(D d) {
@@ -58,7 +58,8 @@ HWY_INLINE hn::Vec<D> standardised(D d, const float* x, Standardise s) {
 }
 
 template <class D>
-std::int64_t norm_run(D d, float* out, const float* x, const float* gain, const float* bias, Standardise s, std::int64_t i, std::int64_t n) {
+std::int64_t norm_run(D d, float* out, const float* x, const float* gain, const float* bias, Standardise s,
+                      std::int64_t i, std::int64_t n) {
   for (; i + lanes(d) <= n; i += lanes(d)) {
     const auto scaled = hn::Mul(standardised(d, x + i, s), hn::LoadU(d, gain + i));
     hn::StoreU(bias ? hn::Add(scaled, hn::LoadU(d, bias + i)) : scaled, d, out + i);
@@ -69,7 +70,8 @@ void norm(float* out, const float* x, const float* gain, const float* bias, Stan
   norm_run(Single(), out, x, gain, bias, s, norm_run(Whole(), out, x, gain, bias, s, 0, n), n);
 }
 
-void norm_backward_sums(double result[2], const float* dy, const float* x, const float* gain, Standardise s, std::int64_t n) noexcept {
+void norm_backward_sums(double result[2], const float* dy, const float* x, const float* gain, Standardise s,
+                        std::int64_t n) noexcept {
   const Doubles dd;
   const Halves dh;
   auto sum = hn::Zero(dd), products = hn::Zero(dd);
@@ -88,10 +90,11 @@ void norm_backward_sums(double result[2], const float* dy, const float* x, const
 
 // In double: for narrow rows the three terms nearly cancel.
 template <class DD>
-std::int64_t norm_backward_run(DD dd, float* dx, const float* dy, const float* x, const float* gain, const NormSlopes& s, bool accumulate,
-                               std::int64_t i, std::int64_t n) {
+std::int64_t norm_backward_run(DD dd, float* dx, const float* dy, const float* x, const float* gain,
+                               const NormSlopes& s, bool accumulate, std::int64_t i, std::int64_t n) {
   const hn::Rebind<float, DD> df;
-  const auto mean = hn::Set(dd, s.mean), scale = hn::Set(dd, s.scale), shift = hn::Set(dd, s.shift), slope = hn::Set(dd, s.slope);
+  const auto mean = hn::Set(dd, s.mean), scale = hn::Set(dd, s.scale), shift = hn::Set(dd, s.shift),
+             slope = hn::Set(dd, s.slope);
   const auto wide = [&](const float* from) HWY_ATTR { return hn::PromoteTo(dd, hn::LoadU(df, from)); };
   for (; i + lanes(dd) <= n; i += lanes(dd)) {
     const auto g = hn::MulSub(wide(dy + i), wide(gain + i), shift);
@@ -101,13 +104,15 @@ std::int64_t norm_backward_run(DD dd, float* dx, const float* dy, const float* x
   }
   return i;
 }
-void norm_backward(float* dx, const float* dy, const float* x, const float* gain, const NormSlopes& s, bool accumulate, std::int64_t n) noexcept {
+void norm_backward(float* dx, const float* dy, const float* x, const float* gain, const NormSlopes& s, bool accumulate,
+                   std::int64_t n) noexcept {
   const auto done = norm_backward_run(Doubles(), dx, dy, x, gain, s, accumulate, 0, n);
   norm_backward_run(hn::CappedTag<double, 1>(), dx, dy, x, gain, s, accumulate, done, n);
 }
 
 template <class D>
-std::int64_t norm_parameters_run(D d, float* dgain, float* dbias, const float* dy, const float* x, Standardise s, std::int64_t i, std::int64_t n) {
+std::int64_t norm_parameters_run(D d, float* dgain, float* dbias, const float* dy, const float* x, Standardise s,
+                                 std::int64_t i, std::int64_t n) {
   for (; i + lanes(d) <= n; i += lanes(d)) {
     const auto y = hn::LoadU(d, dy + i);
     if (dgain) hn::StoreU(hn::MulAdd(y, standardised(d, x + i, s), hn::LoadU(d, dgain + i)), d, dgain + i);
@@ -115,7 +120,8 @@ std::int64_t norm_parameters_run(D d, float* dgain, float* dbias, const float* d
   }
   return i;
 }
-void norm_parameters(float* dgain, float* dbias, const float* dy, const float* x, Standardise s, std::int64_t n) noexcept {
+void norm_parameters(float* dgain, float* dbias, const float* dy, const float* x, Standardise s,
+                     std::int64_t n) noexcept {
   norm_parameters_run(Single(), dgain, dbias, dy, x, s, norm_parameters_run(Whole(), dgain, dbias, dy, x, s, 0, n), n);
 }
 
@@ -164,7 +170,8 @@ void exponential_sums(double result[2], const float* x, float max, std::int64_t 
 }
 
 template <class D>
-std::int64_t softmax_gradient_run(D d, float* out, const float* x, float max, float scale, float less, std::int64_t i, std::int64_t n) {
+std::int64_t softmax_gradient_run(D d, float* out, const float* x, float max, float scale, float less, std::int64_t i,
+                                  std::int64_t n) {
   for (; i + lanes(d) <= n; i += lanes(d)) {
     const auto e = exp_nonpositive(d, hn::Sub(hn::LoadU(d, x + i), hn::Set(d, max)));
     hn::StoreU(hn::MulSub(e, hn::Set(d, scale), hn::Set(d, less)), d, out + i);
@@ -172,11 +179,12 @@ std::int64_t softmax_gradient_run(D d, float* out, const float* x, float max, fl
   return i;
 }
 void softmax_gradient(float* out, const float* x, float max, float scale, float less, std::int64_t n) noexcept {
-  softmax_gradient_run(Single(), out, x, max, scale, less, softmax_gradient_run(Whole(), out, x, max, scale, less, 0, n), n);
+  softmax_gradient_run(Single(), out, x, max, scale, less,
+                       softmax_gradient_run(Whole(), out, x, max, scale, less, 0, n), n);
 }
 
 const RowLoops* table() {
-  static constexpr RowLoops loops{sums,          norm, norm_backward_sums, norm_backward, norm_parameters,
+  static constexpr RowLoops loops{sums,          norm, norm_backward_sums, norm_backward,   norm_parameters,
                                   add_to_double, max,  exponential_sums,   softmax_gradient};
   return &loops;
 }

@@ -10,6 +10,6 @@ namespace quadrille {
 // `threads` consecutive blocks of `count` floats, 64-byte aligned when `count` is a multiple of 16; contents undefined,
 // valid until the next call of the same thread. Call it outside of parallel regions: it may throw.
 float* scratch_of_rank(std::int64_t threads, std::int64_t count);
-std::int64_t scratch_bytes();   // held by the calling rank thread
+std::int64_t scratch_bytes();  // held by the calling rank thread
 
 }  // namespace quadrille

@@ -28,7 +28,8 @@ Cost CpuOps::sum_of_squares(Stream& stream, const Tensor& sum, const Tensor& x) 
   return bill_sum_of_squares(sum, x);
 }
 
-Cost CpuOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& totals, double rate, double clip_norm, std::int64_t step) const {
+Cost CpuOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& totals, double rate, double clip_norm,
+                          std::int64_t step) const {
   check_step_scalars(stream, scalars, totals, rate, clip_norm, step);
   const double loss = doubles(totals)[0], count = doubles(totals)[1], squares = doubles(totals)[2];
   const bool finite = std::isfinite(loss) && std::isfinite(squares) && std::isfinite(count) && count > 0;
@@ -46,8 +47,8 @@ Cost CpuOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& t
   return bill_step_scalars(scalars, totals);
 }
 
-Cost CpuOps::adamw(Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& first_moment, const Tensor& second_moment,
-                   const Tensor& scalars, const AdamW& how) const {
+Cost CpuOps::adamw(Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
+                   const Tensor& second_moment, const Tensor& scalars, const AdamW& how) const {
   check_adamw(stream, values, gradients, first_moment, second_moment, scalars, how);
   const double* step = doubles(scalars);
   float *value = floats(values), *first = floats(first_moment), *second = floats(second_moment);
@@ -67,14 +68,14 @@ Cost CpuOps::adamw(Stream& stream, const Tensor& values, const Tensor& gradients
   return bill_adamw(values, gradients, first_moment, second_moment, scalars);
 }
 
-Cost CpuOps::sgd_momentum(Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& velocity, const Tensor& scalars,
-                          const SgdMomentum& how) const {
+Cost CpuOps::sgd_momentum(Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& velocity,
+                          const Tensor& scalars, const SgdMomentum& how) const {
   check_sgd_momentum(stream, values, gradients, velocity, scalars, how);
   const double* step = doubles(scalars);
   float *value = floats(values), *moving = floats(velocity);
   const float* gradient = floats(gradients);
-  const SgdFactors f{static_cast<float>(step[kFactor]), static_cast<float>(how.weight_decay), static_cast<float>(how.momentum),
-                     static_cast<float>(step[kRate]), how.nesterov};
+  const SgdFactors f{static_cast<float>(step[kFactor]), static_cast<float>(how.weight_decay),
+                     static_cast<float>(how.momentum), static_cast<float>(step[kRate]), how.nesterov};
   if (step[kFinite] != 0)
     parallel_parts(values.count(), values.count(), 16, [&, loop = training_loops().sgd](Slice s) noexcept {
       loop(value + s.first, gradient + s.first, moving ? moving + s.first : nullptr, f, s.count);

@@ -4,7 +4,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/training_loops.cpp"
-#include <hwy/foreach_target.h>   // compiles this file once for each instruction set
+#include <hwy/foreach_target.h>  // compiles this file once for each instruction set
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -24,10 +24,11 @@ std::int64_t lanes(D d) {
 double sum_of_squares(const float* x, std::int64_t n) noexcept {
   const Doubles d;
   const hn::Rebind<float, Doubles> halves;
-  auto even = hn::Zero(d), odd = hn::Zero(d);   // two chains, for the latency of an addition
+  auto even = hn::Zero(d), odd = hn::Zero(d);  // two chains, for the latency of an addition
   std::int64_t i = 0;
   for (; i + 2 * lanes(d) <= n; i += 2 * lanes(d)) {
-    const auto a = hn::PromoteTo(d, hn::LoadU(halves, x + i)), b = hn::PromoteTo(d, hn::LoadU(halves, x + i + lanes(d)));
+    const auto a = hn::PromoteTo(d, hn::LoadU(halves, x + i)),
+               b = hn::PromoteTo(d, hn::LoadU(halves, x + i + lanes(d)));
     even = hn::MulAdd(a, a, even);
     odd = hn::MulAdd(b, b, odd);
   }
@@ -38,11 +39,12 @@ double sum_of_squares(const float* x, std::int64_t n) noexcept {
 
 // Loshchilov and Hutter 2019: the decay does not pass through the moments.
 template <class D>
-std::int64_t adamw_run(D d, float* values, const float* gradients, float* first, float* second, const AdamWFactors& f, std::int64_t i,
-                       std::int64_t n) {
+std::int64_t adamw_run(D d, float* values, const float* gradients, float* first, float* second, const AdamWFactors& f,
+                       std::int64_t i, std::int64_t n) {
   const auto factor = hn::Set(d, f.gradient), beta1 = hn::Set(d, f.beta1), beta2 = hn::Set(d, f.beta2);
   const auto rest1 = hn::Set(d, f.rest1), rest2 = hn::Set(d, f.rest2);
-  const auto step = hn::Set(d, f.step), root = hn::Set(d, f.inverse_root), epsilon = hn::Set(d, f.epsilon), keep = hn::Set(d, f.keep);
+  const auto step = hn::Set(d, f.step), root = hn::Set(d, f.inverse_root), epsilon = hn::Set(d, f.epsilon),
+             keep = hn::Set(d, f.keep);
   for (; i + lanes(d) <= n; i += lanes(d)) {
     const auto g = hn::Mul(hn::LoadU(d, gradients + i), factor);
     const auto m = hn::MulAdd(beta1, hn::LoadU(d, first + i), hn::Mul(rest1, g));
@@ -54,12 +56,15 @@ std::int64_t adamw_run(D d, float* values, const float* gradients, float* first,
   }
   return i;
 }
-void adamw(float* values, const float* gradients, float* first, float* second, const AdamWFactors& f, std::int64_t n) noexcept {
-  adamw_run(Single(), values, gradients, first, second, f, adamw_run(Whole(), values, gradients, first, second, f, 0, n), n);
+void adamw(float* values, const float* gradients, float* first, float* second, const AdamWFactors& f,
+           std::int64_t n) noexcept {
+  adamw_run(Single(), values, gradients, first, second, f,
+            adamw_run(Whole(), values, gradients, first, second, f, 0, n), n);
 }
 
 template <class D>
-std::int64_t sgd_run(D d, float* values, const float* gradients, float* velocity, const SgdFactors& f, std::int64_t i, std::int64_t n) {
+std::int64_t sgd_run(D d, float* values, const float* gradients, float* velocity, const SgdFactors& f, std::int64_t i,
+                     std::int64_t n) {
   const auto momentum = hn::Set(d, f.momentum);
   for (; i + lanes(d) <= n; i += lanes(d)) {
     const auto value = hn::LoadU(d, values + i);

@@ -7,7 +7,7 @@
 
 namespace quadrille {
 
-inline constexpr std::size_t kBufferBytes = 512;   // what checks spend on the text of a message is less
+inline constexpr std::size_t kBufferBytes = 512;  // what checks spend on the text of a message is less
 std::int64_t buffers_allocated();
 
 }  // namespace quadrille

@@ -56,7 +56,7 @@ std::string refusal(PeakMeter& meter, int threads) {
 
 TEST(Probe, AddsThreadsAndTakesMedians) {
   PlantedMeter meter;
-  const double rates[] = {1e9, 90e9, 100e9, 20e9};   // the first is the warm-up, the last a sample that was preempted
+  const double rates[] = {1e9, 90e9, 100e9, 20e9};  // the first is the warm-up, the last a sample that was preempted
   meter.sample = [&](int call) { return FmaSample{rates[call], 3e9}; };
   const PeakProbe probe = probe_peak(meter, 2, 0);
   EXPECT_EQ(probe.fma_flops_per_second, 2 * 90e9);
@@ -82,7 +82,7 @@ TEST(Probe, RefusesFromFivePercentOn) {
   EXPECT_NE(refusal(meter, 1), "");
 }
 TEST(Probe, ComparesWithTheClockOfTheSameMoment) {
-  PlantedMeter meter;   // a clock that jumps: the medians alone, 200e9 of 64 x 3.5e9, would look innocent
+  PlantedMeter meter;  // a clock that jumps: the medians alone, 200e9 of 64 x 3.5e9, would look innocent
   const FmaSample samples[] = {{}, {150e9, 2e9}, {200e9, 4e9}, {250e9, 3.5e9}};
   meter.sample = [&](int call) { return samples[call]; };
   EXPECT_NE(refusal(meter, 1), "");
@@ -98,7 +98,7 @@ TEST(Probe, RefusesNoThreads) {
 }
 TEST(Probe, LoopChecksItsOwnArithmetic) {
   EXPECT_TRUE(best_fma_loop().run(1000));
-  EXPECT_FALSE(best_fma_loop().run(3));   // not yet at rest: the values do come from the rounds
+  EXPECT_FALSE(best_fma_loop().run(3));  // not yet at rest: the values do come from the rounds
 }
 TEST(Probe, MeasuresThisMachine) {
   const PeakProbe probe = probe_peak(2, 0.01);

@@ -23,7 +23,9 @@
 namespace quadrille {
 namespace {
 
-std::string text(const OpCase& c, const Verdict& v) { return fmt::format("{}: {}", c.name, fmt::join(v.complaints, "; ")); }
+std::string text(const OpCase& c, const Verdict& v) {
+  return fmt::format("{}: {}", c.name, fmt::join(v.complaints, "; "));
+}
 
 // Chooses one instruction set for the life of the object.
 class Only {
