@@ -7,7 +7,7 @@
 
 #include "datasets/text.h"
 #include "datasets/tokens.h"
-#include "helpers.h"
+#include "tests/datasets/helpers.h"
 
 namespace quadrille {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "helpers.h"
+#include "tests/datasets/helpers.h"
 
 namespace quadrille {
 namespace {
