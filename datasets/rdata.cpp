@@ -33,10 +33,11 @@ struct Value {
   std::vector<std::int32_t> integers;
   std::vector<std::string> strings;
   std::vector<Value> items;
-  std::vector<std::pair<std::string, Value>> attributes;
+  std::vector<std::string> attribute_names;
+  std::vector<Value> attributes;
   const Value* attribute(std::string_view name) const {
-    for (const auto& [key, value] : attributes) {
-      if (key == name) return &value;
+    for (std::size_t i = 0; i < attributes.size(); ++i) {
+      if (attribute_names[i] == name) return &attributes[i];
     }
     return nullptr;
   }
@@ -94,15 +95,13 @@ class Parser {
     symbols_.push_back(characters());
     return symbols_.back();
   }
-  std::vector<std::pair<std::string, Value>> pairs(std::uint32_t flags, int depth) {
-    std::vector<std::pair<std::string, Value>> list;
+  void pairs(std::uint32_t flags, int depth, Value& result) {
     for (; (flags & 0xff) == kPairs; flags = number()) {
       require(!(flags & kHasAttributes), "{}: a list of pairs with attributes", name_);
-      std::string key = flags & kHasTag ? symbol() : "";
-      list.emplace_back(std::move(key), value(depth + 1));
+      result.attribute_names.push_back(flags & kHasTag ? symbol() : "");
+      result.attributes.push_back(value(depth + 1));
     }
     require((flags & 0xff) == kNil, "{}: R type {} ends a list of pairs", name_, flags & 0xff);
-    return list;
   }
   std::string_view data_;
   const std::string& name_;
@@ -119,7 +118,7 @@ Value Parser::value(int depth) {
     case kNil:
       return result;
     case kPairs:
-      result.attributes = pairs(flags, depth);
+      pairs(flags, depth, result);
       return result;
     case kLogical:
     case kInteger:
@@ -137,7 +136,7 @@ Value Parser::value(int depth) {
     default:
       fail("{}: R type {} is not read here; wanted text", name_, result.type);
   }
-  if (flags & kHasAttributes) result.attributes = pairs(number(), depth);
+  if (flags & kHasAttributes) pairs(number(), depth, result);
   return result;
 }
 

@@ -104,7 +104,7 @@ Datasets open_text(const Json& config, std::int64_t tokens, const std::string& d
     }
     sets.evaluate = cut(std::move(evaluate), plan, false, tokens);
   }
-  sets.resolved.erase("tokenizer");   // so that its place does not depend on whether it was given
+  sets.resolved.erase("tokenizer");  // so that its place does not depend on whether it was given
   sets.resolved.set("tokenizer", std::move(resolved));
   sets.train = cut(std::move(train), plan, true, tokens);
   return sets;

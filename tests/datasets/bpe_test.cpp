@@ -81,14 +81,14 @@ TEST(LearnMerges, ExampleWorkedByHand) {
 }
 
 TEST(LearnMerges, AgreesWithTheDefinition) {
-  const std::string text = read_all(std::string(kTestData) + "train.txt").substr(0, 6000);
+  const std::string text = read_all(test_data() + "train.txt").substr(0, 6000);
   EXPECT_EQ(learn(text, 420), learn_slowly(text, 420));
   const std::string dense = noise(3, 800, 3) + "aaaa aaaaa aaa aaaaaaaa";
   EXPECT_EQ(learn(dense, 300), learn_slowly(dense, 300));
 }
 
 TEST(LearnMerges, TheOrderOfTextsDoesNotMatter) {
-  const std::string text = read_all(std::string(kTestData) + "train.txt");
+  const std::string text = read_all(test_data() + "train.txt");
   const std::size_t half = text.find('\n', text.size() / 2) + 1;
   const std::string_view whole(text), a = whole.substr(0, half), b = whole.substr(half);
   EXPECT_EQ(learn_merges(std::vector{a, b}, 700), learn_merges(std::vector{b, a}, 700));
@@ -100,7 +100,7 @@ TEST(LearnMerges, MoreThanTheTextHoldsIsRefused) {
 }
 
 TEST(Bpe, RoundTripOfTextAndOfRandomBytes) {
-  const std::string text = read_all(std::string(kTestData) + "train.txt");
+  const std::string text = read_all(test_data() + "train.txt");
   const auto tokenizer = make_bpe_tokenizer(learn(text, 1000));
   const auto ids = encode(*tokenizer, text);
   EXPECT_LT(ids.size(), text.size() / 2);
@@ -126,7 +126,7 @@ TEST(Bpe, BadMergesAreRefused) {
 
 TEST(MergesCache, IsMadeOnceAndVerified) {
   const Folder folder;
-  folder.write("a.txt", read_all(std::string(kTestData) + "train.txt"));
+  folder.write("a.txt", read_all(test_data() + "train.txt"));
   const TextFiles files(folder.path(), {"a.txt"});
   const std::string path = merges_path(files, 400);
   EXPECT_FALSE(std::filesystem::exists(path));

@@ -15,8 +15,8 @@ class Commands : public testing::Test {
  protected:
   Commands() {
     std::filesystem::create_directory(root_ / "set");
-    root_.write("set/train.txt", read_all(std::string(kTestData) + "train.txt"));
-    root_.write("set/evaluate.txt", read_all(std::string(kTestData) + "evaluate.txt"));
+    root_.write("set/train.txt", read_all(test_data() + "train.txt"));
+    root_.write("set/evaluate.txt", read_all(test_data() + "evaluate.txt"));
   }
   Json prepare(const std::string& text, const std::string& tokenizer, const std::string& output) {
     PrepareOptions options;
@@ -111,7 +111,7 @@ TEST_F(Commands, CoverageForAnyRanks) {
 
 TEST_F(Commands, ShowTellsTheKindOfFile) {
   expect_parts(show_file(set() + "/train.txt", 4, root_.path()), {"text", "59998 tokens", "\"N\"", "\"O\""});
-  expect_parts(show_file(std::string(kTestData) + "persuasion.bin", 2, root_.path()), {"Megatron", "115081 tokens"});
+  expect_parts(show_file(test_data() + "persuasion.bin", 2, root_.path()), {"Megatron", "115081 tokens"});
   root_.write("set/n.bin", raw<std::uint16_t>({7, 8}));
   expect_parts(show_file(set() + "/n.bin", 9, root_.path()), {"nanoGPT", "2 tokens", "7"});
   expect_parts(message_of([&] { show_file(set() + "/gone.bin", 2, root_.path()); }), {"gone.bin", "No such file"});

@@ -29,8 +29,8 @@ TEST(Fetch, RefusalsLeaveNothing) {
   expect_parts(refused("/nowhere/x.deb"), {"--from /nowhere/x.deb", "no such file"});
   expect_parts(refused(other.path()), {"neither the six texts", "r-cran-janeaustenr", ".deb"});
   expect_parts(refused(other.write("x.deb", "hello")), {"x.deb is no Debian package"});
-  expect_parts(refused(std::string(kTestData) + "small-xz.deb"), {"small-xz.deb has no text emma"});
-  expect_parts(refused(std::string(kTestData)), {"neither the six texts"});
+  expect_parts(refused(test_data() + "small-xz.deb"), {"small-xz.deb has no text emma"});
+  expect_parts(refused(test_data()), {"neither the six texts"});
   EXPECT_TRUE(names_in(root.path()).empty());
 }
 
@@ -63,7 +63,7 @@ TEST(Fetch, LeftoversOfDeadProcessesAreRemoved) {
   std::filesystem::create_directories(root / ".austen-999999999-abcdef/texts");
   const std::string living = root / fmt::format(".austen-{}-abcdef", 1);
   std::filesystem::create_directory(living);
-  EXPECT_THROW(fetch_data({"austen", kTestData, root.path()}, quiet), Error);
+  EXPECT_THROW(fetch_data({"austen", test_data(), root.path()}, quiet), Error);
   EXPECT_EQ(names_in(root.path()), std::vector<std::string>{".austen-1-abcdef"});
 }
 

@@ -11,7 +11,7 @@
 namespace quadrille {
 namespace {
 
-const std::string kMerges = std::string(kTestData) + "gpt2-merges.bpe";
+const std::string kMerges = test_data() + "gpt2-merges.bpe";
 
 std::vector<std::int32_t> encode(const Tokenizer& tokenizer, std::string_view text) {
   std::vector<std::int32_t> ids;
@@ -66,7 +66,7 @@ TEST_F(Gpt2, WithoutTablesTextAboveAsciiIsRefused) {
 }
 
 TEST_F(Gpt2, ShippedText) {
-  const auto ids = encode(*tokenizer_, read_all(std::string(kTestData) + "evaluate.txt"));
+  const auto ids = encode(*tokenizer_, read_all(test_data() + "evaluate.txt"));
   ASSERT_EQ(ids.size(), 3781u);
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) sum += static_cast<std::int64_t>(i + 1) * ids[i];
@@ -74,7 +74,7 @@ TEST_F(Gpt2, ShippedText) {
 }
 
 TEST_F(Gpt2, EncodesWhatAMegatronSetDecodesTo) {
-  const TokenFile file = open_megatron(std::string(kTestData) + "persuasion");
+  const TokenFile file = open_megatron(test_data() + "persuasion");
   ASSERT_EQ(file.piece.count, 115081);
   const FileTokens tokens({file.piece}, file.type, 50257, Json());
   Ids all(115081);

@@ -13,7 +13,7 @@
 
 #include "core/error.h"
 #include "datasets/child.h"
-#include <places.h>  // written by CMake: folders of this build
+#include "tests/datasets/places.h"
 
 namespace quadrille {
 

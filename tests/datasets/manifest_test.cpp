@@ -17,7 +17,7 @@ TEST(Sha256, PublishedExamples) {  // FIPS 180-4's example values (NIST, "Exampl
 }
 
 TEST(Sha256, PiecesAreTheWhole) {
-  const std::string text = read_all(std::string(kTestData) + "train.txt").substr(0, 300);
+  const std::string text = read_all(test_data() + "train.txt").substr(0, 300);
   for (std::size_t cut = 0; cut <= text.size(); ++cut) {
     Sha256 sum;
     sum.add(text.substr(0, cut));

@@ -8,7 +8,7 @@
 namespace quadrille {
 namespace {
 
-const std::string kSmall = std::string(kTestData) + "small";
+const std::string kSmall = test_data() + "small";
 
 TEST(RData, CharacterVectorsAreRead) {
   const auto vectors = read_r_character_vectors(kSmall);
@@ -86,7 +86,7 @@ TEST(RData, WhatIsNoRDataIsSaid) {
 
 TEST(Package, AllThreeCompressions) {
   for (const char* kind : {"xz", "gz", "zst"}) {
-    const auto files = unpack_package(fmt::format("{}small-{}.deb", kTestData, kind), {"Rdata.rdx", "Rdata.rdb"});
+    const auto files = unpack_package(fmt::format("{}small-{}.deb", test_data(), kind), {"Rdata.rdx", "Rdata.rdb"});
     ASSERT_EQ(files.size(), 2u) << kind;
     for (const auto& [path, content] : files)
       EXPECT_EQ(content, read_all(kSmall + path.substr(path.rfind('.')))) << path;
@@ -95,7 +95,7 @@ TEST(Package, AllThreeCompressions) {
 
 TEST(Package, TruncatedAnywhere) {
   for (const char* kind : {"xz", "gz", "zst"}) {
-    const std::string good = read_all(fmt::format("{}small-{}.deb", kTestData, kind));
+    const std::string good = read_all(fmt::format("{}small-{}.deb", test_data(), kind));
     for (std::size_t size = 0; size < good.size(); ++size) {
       const std::string part = good.substr(0, size);
       // Up to the end of the archive's padding a reader may already have both files; never may it have other ones.

@@ -49,15 +49,15 @@ TEST(ByteText, UnitsAreTheCharactersOfTheLabels) {
 TEST(ByteText, ShippedTextsOpenWithACompactAlphabet) {
   const Datasets sets = open(R"({"source": "text", "train": ["train.txt"], "evaluate": ["evaluate.txt"],
                                  "tokenizer": {"kind": "byte", "alphabet": "compact"}})",
-                             kTestData, 64);
+                             test_data(), 64);
   sets.train->scan();
   sets.evaluate->scan();
   EXPECT_EQ(sets.train->vocabulary(), 72);
   EXPECT_EQ(sets.evaluate->labels(), 14990);
   EXPECT_EQ(sets.evaluate->units(), 14990);
   EXPECT_EQ(sets.train->size(), 59997 / 64);
-  const std::string text = read_all(std::string(kTestData) + "evaluate.txt");
-  const auto tokenizer = make_compact_tokenizer(distinct_bytes(read_all(std::string(kTestData) + "train.txt")));
+  const std::string text = read_all(test_data() + "evaluate.txt");
+  const auto tokenizer = make_compact_tokenizer(distinct_bytes(read_all(test_data() + "train.txt")));
   const Batch batch = evaluation_batch(*sets.evaluate, 0, {0, sets.evaluate->size()});
   EXPECT_EQ(tokenizer->decode(batch.ids).substr(0, text.size() - 1), text.substr(0, text.size() - 1));
 }
@@ -131,8 +131,8 @@ TEST(Text, TooFewTokensAreRefusedAtOnce) {
 
 TEST(Text, ResolvedConfigurationOpensTheSameSets) {
   const std::string config = R"({"source": "text", "train": "train.txt", "evaluate": "evaluate.txt"})";
-  const Datasets first = open(config, kTestData, 32);
-  const Datasets second = open(first.resolved.text(), kTestData, 32);
+  const Datasets first = open(config, test_data(), 32);
+  const Datasets second = open(first.resolved.text(), test_data(), 32);
   EXPECT_EQ(first.resolved, second.resolved);
   EXPECT_EQ(first.resolved.at("tokenizer").at("alphabet").string(), "full");
   EXPECT_EQ(training_batch(*first.train, 1, 2, 4, {0, 4}).ids, training_batch(*second.train, 1, 2, 4, {0, 4}).ids);

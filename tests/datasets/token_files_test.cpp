@@ -131,13 +131,13 @@ std::string megatron_index(std::uint8_t type, const std::vector<std::int32_t>& l
 }
 
 TEST(Megatron, RealSet) {
-  const TokenFile file = open_megatron(std::string(kTestData) + "persuasion");
+  const TokenFile file = open_megatron(test_data() + "persuasion");
   EXPECT_EQ(file.type, IdType::u16);
   const Ids ids = read(file, 50257);
   EXPECT_EQ(ids.size(), 115081u);
   EXPECT_EQ(std::count(ids.begin(), ids.end(), 50256), 25);
-  EXPECT_EQ(open_megatron(std::string(kTestData) + "persuasion.bin").piece.count, 115081);
-  EXPECT_EQ(open_megatron(std::string(kTestData) + "persuasion.idx").piece.count, 115081);
+  EXPECT_EQ(open_megatron(test_data() + "persuasion.bin").piece.count, 115081);
+  EXPECT_EQ(open_megatron(test_data() + "persuasion.idx").piece.count, 115081);
 }
 
 TEST(Megatron, EveryTypeOfIds) {
