@@ -14,14 +14,17 @@ elif [[ $# -ne 0 ]]; then
   exit 2
 fi
 
-sources() { find core kernels datasets parallelism models training planning benchmarks tests \( -name '*.h' -o -name '*.cpp' \) 2>/dev/null | sort; }
+sources() {
+  find . \( -path ./build -o -path ./out -o -path ./data -o -path './.*' \) -prune -o \( -name '*.h' -o -name '*.cpp' \) -print |
+    sed 's|^\./||' | sort
+}
 format() { sources | xargs -d '\n' clang-format-16 --dry-run --Werror; }
 tidy() {
   cmake --preset clang -DQUADRILLE_TESTS=ON
   cmake --build build/clang -j "$jobs"   # its generated sources are needed
   # Only what is compiled here: of two files for one symbol (absent.cpp) one has no command.
   sources | grep '\.cpp$' | grep -v '^tests/' | while read -r file; do
-    grep -qF "/$file\"" build/clang/compile_commands.json && echo "$file" || true
+    if grep -qF "/$file\"" build/clang/compile_commands.json; then echo "$file"; fi
   done | xargs -d '\n' -P "$jobs" -n 2 clang-tidy-16 --quiet --warnings-as-errors='*' -p build/clang
 }
 # build_and_test PRESET [FLOOR...]: all fast tests, or those of the floors.
