@@ -5,8 +5,8 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/element_loops.cpp"
-#include "hwy/foreach_target.h"  // compiles this file once for each instruction set
-#include "hwy/highway.h"
+#include <hwy/foreach_target.h>  // compiles this file once for each instruction set
+#include <hwy/highway.h>
 #include "kernels/cpu/exponential-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -4,8 +4,8 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/training_loops.cpp"
-#include "hwy/foreach_target.h"  // compiles this file once for each instruction set
-#include "hwy/highway.h"
+#include <hwy/foreach_target.h>  // compiles this file once for each instruction set
+#include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace quadrille::HWY_NAMESPACE {
