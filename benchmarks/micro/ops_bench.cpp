@@ -130,13 +130,13 @@ void add_rest(int threads) {
   add("norm/backward", [](Workbench& w) {
     const Tensor x = w.numbers({kAllTokens, kWidth}), dy = w.numbers({kAllTokens, kWidth}),
                  dx = w.numbers({kAllTokens, kWidth}), gain = w.numbers({kWidth});
-    const Tensor dgain = w.numbers({kWidth}), sums = w.doubles({kAllTokens, 2}), back = w.doubles({kAllTokens, 2});
+    const Tensor dgain = w.numbers({kWidth}), dbias = w.numbers({kWidth}), sums = w.doubles({kAllTokens, 2}), back = w.doubles({kAllTokens, 2});
     w.ops().norm_sums(w.stream(), sums, x);
     return [=, &w] {
       const Norm how{.width = kWidth};
       Cost cost = w.ops().norm_backward_sums(w.stream(), back, dy, x, sums, gain, how);
       cost += w.ops().norm_backward(w.stream(), dx, dy, x, sums, back, gain, how, Write::accumulate);
-      return cost += w.ops().norm_backward_parameters(w.stream(), dgain, dgain, dy, x, sums, how);
+      return cost += w.ops().norm_backward_parameters(w.stream(), dgain, dbias, dy, x, sums, how);
     };
   });
   add("gelu/forward", [](Workbench& w) {
