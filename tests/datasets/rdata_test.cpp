@@ -2,6 +2,7 @@
 // R's data and Debian's packages: small whole ones are read, cut or changed ones end in an Error and never worse.
 #include "datasets/rdata.h"
 
+#include "core/build.h"
 #include "datasets/package.h"
 #include "tests/datasets/helpers.h"
 
@@ -10,7 +11,19 @@ namespace {
 
 const std::string kSmall = test_data() + "small";
 
-TEST(RData, CharacterVectorsAreRead) {
+class RData : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!build_part("zlib").built) GTEST_SKIP() << "built without zlib";
+  }
+};
+
+TEST(RDataAbsent, WithoutZlibItIsSaid) {
+  if (build_part("zlib").built) GTEST_SKIP() << "this build has zlib";
+  expect_parts(message_of([] { read_r_character_vectors(kSmall); }), {"small.rdx", "zlib1g-dev", "--from"});
+}
+
+TEST_F(RData, CharacterVectorsAreRead) {
   const auto vectors = read_r_character_vectors(kSmall);
   ASSERT_EQ(vectors.size(), 2u);  // the integer vector between them is passed over
   EXPECT_EQ(vectors[0].name, "first");
@@ -19,7 +32,7 @@ TEST(RData, CharacterVectorsAreRead) {
   EXPECT_EQ(vectors[1].lines, (std::vector<std::string>{"One line"}));
 }
 
-TEST(RData, TruncatedAnywhere) {
+TEST_F(RData, TruncatedAnywhere) {
   const std::string rdx = read_all(kSmall + ".rdx"), rdb = read_all(kSmall + ".rdb");
   EXPECT_NO_THROW(parse_r_character_vectors(rdx, rdb, "small"));
   for (std::size_t size = 0; size < rdb.size(); ++size)
@@ -31,7 +44,7 @@ TEST(RData, TruncatedAnywhere) {
                {"small.rdb: first", "truncated"});
 }
 
-TEST(RData, AnyByteChangedNeverCrashes) {
+TEST_F(RData, AnyByteChangedNeverCrashes) {
   const std::string rdx = read_all(kSmall + ".rdx"), rdb = read_all(kSmall + ".rdb");
   for (std::size_t at = 0; at < rdb.size(); ++at) {
     for (int value : {0, 1, 127, 128, 255}) {
@@ -45,7 +58,7 @@ TEST(RData, AnyByteChangedNeverCrashes) {
 }
 
 // Past the checksum of the compression: the serialised bytes themselves, every prefix and many changes, packed anew.
-TEST(RData, DamagedSerialisationNeverCrashes) {
+TEST_F(RData, DamagedSerialisationNeverCrashes) {
   const std::string rdx = read_all(kSmall + ".rdx"), rdb = read_all(kSmall + ".rdb");
   const std::string data = inflate_bytes(rdx, 1 << 20, "index");
   const auto stored = [](const std::string& text) {  // zlib with stored blocks (RFC 1950, 1951): no compressor needed
@@ -71,7 +84,7 @@ TEST(RData, DamagedSerialisationNeverCrashes) {
   }
 }
 
-TEST(RData, WhatIsNoRDataIsSaid) {
+TEST_F(RData, WhatIsNoRDataIsSaid) {
   const std::string rdx = read_all(kSmall + ".rdx"), rdb = read_all(kSmall + ".rdb");
   expect_parts(message_of([&] { parse_r_character_vectors("hello", rdb, "small"); }), {"small.rdx", "damaged"});
   std::string other = rdb;
@@ -84,7 +97,19 @@ TEST(RData, WhatIsNoRDataIsSaid) {
   expect_parts(message_of([] { read_r_character_vectors("/nowhere/Rdata"); }), {"/nowhere/Rdata.rdx"});
 }
 
-TEST(Package, AllThreeCompressions) {
+class Package : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!build_part("libarchive").built) GTEST_SKIP() << "built without libarchive";
+  }
+};
+
+TEST(PackageAbsent, WithoutLibarchiveItIsSaid) {
+  if (build_part("libarchive").built) GTEST_SKIP() << "this build has libarchive";
+  expect_parts(message_of([] { unpack_package("a.deb", {}); }), {"a.deb", "libarchive-dev", "dpkg-deb -x"});
+}
+
+TEST_F(Package, AllThreeCompressions) {
   for (const char* kind : {"xz", "gz", "zst"}) {
     const auto files = unpack_package(fmt::format("{}small-{}.deb", test_data(), kind), {"Rdata.rdx", "Rdata.rdb"});
     ASSERT_EQ(files.size(), 2u) << kind;
@@ -93,7 +118,7 @@ TEST(Package, AllThreeCompressions) {
   }
 }
 
-TEST(Package, TruncatedAnywhere) {
+TEST_F(Package, TruncatedAnywhere) {
   for (const char* kind : {"xz", "gz", "zst"}) {
     const std::string good = read_all(fmt::format("{}small-{}.deb", test_data(), kind));
     for (std::size_t size = 0; size < good.size(); ++size) {
@@ -110,7 +135,7 @@ TEST(Package, TruncatedAnywhere) {
   }
 }
 
-TEST(Package, WhatIsNoPackageIsSaid) {
+TEST_F(Package, WhatIsNoPackageIsSaid) {
   const Folder folder;
   expect_parts(message_of([&] { unpack_package(folder.write("a.deb", "hello"), {}); }), {"a.deb is no Debian package"});
   expect_parts(message_of([&] { unpack_package(folder.write("a.deb", ""), {}); }), {"a.deb is no Debian package"});
