@@ -171,6 +171,10 @@ def other_endings():
     done = run("run", suite("slow", training__steps=1000000, run__target__value=0.01, run__evaluate_every=0), "--backend",
                "reference", "--max-minutes", "0.02", "--ranks", "2", "--out", out("slow"))
     expect(done.returncode == NOT_REACHED and "time limit" in done.stdout and done.seconds < 15, "time limit", done)
+    with open(out("slow/result_0.txt"), encoding="utf-8") as file:
+        text = file.read()
+    expect(text.count('"block_start"') == text.count('"block_stop"') == 1, "a run that is cut short closes its block")
+    expect('"status":"aborted"' in text, "and says aborted")
     done = run("run", suite("fixed", run__target=None, run__evaluate_every=None), "--backend", "reference", "--out", out("fixed"))
     expect(done.returncode == 0 and "per step" in done.stdout, "fixed steps without a target", done)
     done = run("run", suite(), "--backend", "reference", "--steps", "2", "--out", out("two"))

@@ -27,6 +27,8 @@ struct Fault {
   bool valid;        // a note only
 };
 
+void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
+
 class VerdictFault : public testing::TestWithParam<Fault> {};
 
 TEST_P(VerdictFault, IsTold) {
