@@ -37,7 +37,8 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
   app.add_option("--ranks", run.ranks, "how many ranks [1, or what the launcher started]")
       ->check(CLI::Range(1, 1 << 24));
   app.add_option("--backend", run.backend, "how ranks compute [cpu]");
-  app.add_option("--steps", run.steps, "at most so many steps (training.steps)")->check(CLI::PositiveNumber);
+  app.add_option("--steps", run.steps, "stop after so many steps (training.steps); the rate decays as in the whole run")
+      ->check(CLI::PositiveNumber);
   app.add_option("--seed", run.seed, "of the first run; run i adds i (run.seed)")->check(CLI::NonNegativeNumber);
   app.add_option("--set", run.set, "KEY=VALUE: change the suite before it is checked; may be repeated")
       ->allow_extra_args(false);

@@ -11,8 +11,8 @@ namespace quadrille {
 
 // Exit codes of the program, printed by --help.
 namespace exit_code {
-inline constexpr int kGood = 0, kFailure = 1, kBadInput = 2, kNotReached = 3, kDiverged = 4, kNotValid = 5,
-                     kDiffers = 6;
+inline constexpr int kGood = 0, kFailure = 1, kBadInput = 2, kStuck = 3, kNotReached = 4, kDiverged = 5, kNotValid = 6,
+                     kDiffers = 7;  // kStuck is kExitStuckRank of parallelism/world.h
 }  // namespace exit_code
 
 struct RunOptions {

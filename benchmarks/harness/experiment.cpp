@@ -57,7 +57,19 @@ void put(Json& document, const char* section, const char* key, Json value, std::
   if (object->is_object()) object->set(key, value.from(std::move(origin)));  // otherwise the reader complains
 }
 
+// Fewer steps are the first steps of the same run: the rate still decays over as many as the suite says.
+void keep_schedule(Json& document) {
+  Json* training = document.find("training");
+  if (!training || !training->is_object()) return;
+  const Json* steps = training->find("steps");
+  Json* rate = training->find("rate");
+  if (!steps || !rate || !rate->is_object() || rate->find("steps")) return;
+  const Json* schedule = rate->find("schedule");
+  if (schedule && schedule->is_string() && schedule->string() != "constant") rate->set("steps", *steps);
+}
+
 void apply_flags(Json& document, const RunOptions& options) {
+  if (options.steps) keep_schedule(document);
   const auto text = [](std::string_view flag, const auto& value) { return fmt::format("{} {}", flag, value); };
   if (options.steps) put(document, "training", "steps", *options.steps, text("--steps", *options.steps));
   if (options.seed) put(document, "run", "seed", *options.seed, text("--seed", *options.seed));

@@ -72,7 +72,7 @@ std::string text_number(double value) { return fmt::format("{:.5g}", value); }
 
 std::string text_grouped(long long value) {
   std::string digits = fmt::format("{}", value < 0 ? -value : value);
-  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
+  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, 1, ',');
   return fmt::format("{}{}", value < 0 ? "-" : "", digits);
 }
 

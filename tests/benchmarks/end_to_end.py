@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the real program as a person would: good runs, and every kind of bad input. Each refusal must come within seconds,
+with its own exit code, as one message on standard error, and leave nothing behind that looks like a result.
+usage: end_to_end.py PROGRAM SOURCE_FOLDER"""
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAM, SOURCE = os.path.abspath(sys.argv[1]), sys.argv[2]
+WORK = tempfile.mkdtemp(prefix="quadrille_")
+FAILURE, BAD_INPUT, NOT_REACHED, DIVERGED, DIFFERS = 1, 2, 4, 5, 7
+# Small enough for the reference back end: a run takes a fraction of a second.
+SUITE = {
+    "name": "small",
+    "model": {"kind": "gpt", "layers": 1, "embed": 8, "heads": 2, "mlp": 16, "tokens": 8},
+    "data": {"source": "synthetic", "vocabulary": 8, "order": 1, "choices": 2, "noise": 0.1, "train_tokens": 4096,
+             "evaluate_tokens": 256},
+    "training": {"batch_size": 4, "steps": 8, "rate": {"peak": 1e-3}},
+    "run": {"target": {"metric": "nats_per_token", "value": 5.0}, "evaluate_every": 4, "warm_up_steps": 1,
+            "probe_seconds": 0},
+}
+failures = []
+count = 0
+
+
+def suite(name="small", **changes):
+    document = json.loads(json.dumps(SUITE))
+    for path, value in changes.items():
+        at = document
+        *parents, last = path.split("__")
+        for key in parents:
+            at = at[key]
+        if value is None:
+            del at[last]
+        else:
+            at[last] = value
+    path = os.path.join(WORK, name + ".json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(document, file, indent=1)
+    return path
+
+
+def run(*words, env=None, seconds=30):
+    global count
+    count += 1
+    begin = time.monotonic()
+    done = subprocess.run([PROGRAM, *words], cwd=WORK, capture_output=True, text=True, timeout=seconds, check=False,
+                          env={**os.environ, **(env or {})})
+    done.seconds = time.monotonic() - begin
+    return done
+
+
+def expect(condition, what, done=None):
+    if condition:
+        return
+    failures.append(what)
+    print("FAILED:", what)
+    if done is not None:
+        print("  exit", done.returncode, "\n  out:", done.stdout[-800:], "\n  err:", done.stderr[-800:])
+
+
+def out(name):
+    return os.path.join(WORK, name)
+
+
+def refused(what, words, *parts, code=BAD_INPUT, env=None, folder=None):
+    done = run(*words, env=env)
+    expect(done.returncode == code, f"{what}: exit code {code}", done)
+    expect(done.stderr.count("quadrille: error: ") == 1 and done.stderr.startswith("quadrille: error: "),
+           f"{what}: exactly one message", done)
+    for part in parts:
+        expect(part in done.stderr, f"{what}: the message says '{part}'", done)
+    if folder:
+        expect(not os.path.exists(os.path.join(folder, "record.json")), f"{what}: no record", done)
+
+
+def good_runs():
+    base = ["run", suite(), "--backend", "reference"]
+    done = run(*base, "--out", out("a"))
+    expect(done.returncode == 0, "a good run ends with 0", done)
+    expect("SCORE" in done.stdout and "(valid)" in done.stdout, "the last screen is the score", done)
+    expect("rank" in done.stdout and "threads" in done.stdout, "there is a launch table", done)
+    expect("\r" not in done.stdout, "no carriage returns where there is no terminal", done)
+    with open(out("a/record.json"), encoding="utf-8") as file:
+        record = json.load(file)
+    expect(record["stop_reason"] == "target reached" and record["seconds_to_target"] > 0, "the record has the score")
+    expect(record["verdict"]["valid"], f"valid: {record['verdict']}")
+    expect([s["step"] for s in record["steps"]] == [1, 2, 3, 4], "stopped at the first evaluation that reached the target")
+    work, flops = record["flops"]["training"], record["flops"]
+    expect(abs(work["useful_flops"] + work["skipped_flops"] - 4 * flops["model_full_flops_per_step"]) < 1, "FLOPs equal the formula")
+    named = sum(v for k, v in record["phases_seconds"].items() if k != "other")
+    expect(abs(named - record["timed_seconds"]) < 0.02 * record["timed_seconds"] + 0.005, "phases add up to the timed interval")
+    check_log(record)
+
+    run(*base, "--out", out("b"))
+    done = run("compare", out("a"), out("b"))
+    expect(done.returncode == 0 and "SAME" in done.stdout, "the same run twice is the same bit for bit", done)
+    done = run(*base, "--seed", "5", "--out", out("c"))
+    done = run("compare", out("a"), out("c"))
+    expect(done.returncode == DIFFERS and "seed" in done.stdout, "another seed is told", done)
+    done = run(*base, "--ranks", "2", "--out", out("d"))
+    expect(done.returncode == 0, "two ranks", done)
+    done = run("compare", out("a"), out("d"), "--tolerance", "2e-6")
+    expect(done.returncode == 0, "two ranks have the losses of one", done)
+    done = run("compare", out("a"), "--published")
+    expect(done.returncode == 0 and "not to be divided" in done.stdout, "beside published numbers", done)
+    validate_schema(record)
+
+
+def check_log(record):
+    with open(out("a/result_0.txt"), encoding="utf-8") as file:
+        lines = [json.loads(line.split(":::MLLOG ", 1)[1]) for line in file]
+    keys = [line["key"] for line in lines]
+    for key in ("submission_benchmark", "submission_org", "submission_platform", "submission_division", "submission_status",
+                "cache_clear", "init_start", "init_stop", "run_start", "run_stop", "global_batch_size", "seed",
+                "train_samples", "eval_samples", "gradient_accumulation_steps", "opt_name", "opt_base_learning_rate",
+                "block_start", "block_stop", "eval_accuracy", "tensor_parallelism", "micro_batch_size"):
+        expect(key in keys, f"the log has {key}")
+    for once in ("init_start", "init_stop", "run_start", "run_stop", "seed", "train_samples", "eval_samples"):
+        expect(keys.count(once) == 1, f"the log has {once} once")
+    for first, second in (("submission_division", "init_stop"), ("init_start", "init_stop"), ("init_stop", "run_start"),
+                          ("global_batch_size", "eval_accuracy"), ("run_start", "block_start"), ("eval_accuracy", "run_stop")):
+        expect(keys.index(first) < keys.index(second), f"{first} before {second} in the log")
+    expect(keys.count("block_start") == keys.count("block_stop"), "blocks are closed")
+    at = {line["key"]: line for line in lines}
+    seconds = (at["run_stop"]["time_ms"] - at["run_start"]["time_ms"]) / 1000
+    expect(abs(seconds - record["seconds_to_target"]) < 0.0021, "log and record agree on the score")
+    expect(at["run_stop"]["metadata"]["status"] == "success", "run_stop says success")
+    expect(all("file" in line["metadata"] and "lineno" in line["metadata"] for line in lines), "file and line of each event")
+
+
+def validate_schema(record):
+    try:
+        import jsonschema
+    except ImportError:
+        return
+    with open(os.path.join(SOURCE, "results/schema.json"), encoding="utf-8") as file:
+        schema = json.load(file)
+    try:
+        jsonschema.validate(record, schema)
+    except jsonschema.ValidationError as error:
+        expect(False, f"the record fits the schema: {error.message}")
+
+
+def sets_of_runs():
+    done = run("run", suite(), "--backend", "reference", "--runs", "3", "--out", out("set"))
+    expect(done.returncode == 0 and "olympic mean" in done.stdout, "three runs give an olympic mean", done)
+    for name in ("result_0.txt", "result_2.txt", "record_0.json", "record_2.json", "score.json"):
+        expect(os.path.exists(out("set/" + name)), f"--runs 3 leaves {name}")
+    done = run("score", out("set"))
+    expect(done.returncode == 0 and "Score" in done.stdout, "score of a folder", done)
+    done = run("score", out("a"))
+    expect("not an olympic mean" in done.stdout, "one run is no olympic mean", done)
+
+
+def other_endings():
+    done = run("run", suite("hard", run__target__value=0.01), "--backend", "reference", "--out", out("hard"))
+    expect(done.returncode == NOT_REACHED and "target not reached" in done.stdout, "target not reached", done)
+    with open(out("hard/record.json"), encoding="utf-8") as file:
+        record = json.load(file)
+    expect("seconds_to_target" not in record and not record["verdict"]["valid"], "no score without the target")
+    done = run("run", suite("wild", training__rate={"peak": 1e30}, run__target__value=0.01), "--backend", "reference", "--ranks",
+               "2", "--out", out("wild"))
+    expect(done.returncode == DIVERGED and "diverged" in done.stdout, "diverged", done)
+    done = run("run", suite("slow", training__steps=1000000, run__target__value=0.01, run__evaluate_every=0), "--backend",
+               "reference", "--max-minutes", "0.02", "--ranks", "2", "--out", out("slow"))
+    expect(done.returncode == NOT_REACHED and "time limit" in done.stdout and done.seconds < 15, "time limit", done)
+    with open(out("slow/result_0.txt"), encoding="utf-8") as file:
+        text = file.read()
+    expect(text.count('"block_start"') == text.count('"block_stop"') == 1, "a run that is cut short closes its block")
+    expect('"status":"aborted"' in text, "and says aborted")
+    done = run("run", suite("fixed", run__target=None, run__evaluate_every=None), "--backend", "reference", "--out", out("fixed"))
+    expect(done.returncode == 0 and "per step" in done.stdout, "fixed steps without a target", done)
+    done = run("run", suite(), "--backend", "reference", "--steps", "2", "--out", out("two"))
+    expect("too few steps" in done.stdout, "two steps are too few", done)
+    done = run("run", suite(), "--backend", "reference", "--ranks", "2", "--trace", out("trace.json"), "--out", out("traced"))
+    with open(out("trace.json"), encoding="utf-8") as file:
+        ranks = {event["pid"] for event in json.load(file)["traceEvents"]}
+    expect(ranks == {0, 1}, "the trace has both ranks", done)
+    done = run("run", suite(), "--backend", "reference", "--dry-run", "--ranks", "2", "--out", out("dry"))
+    expect(done.returncode == 0 and "from" in done.stdout and "Memory forecast" in done.stdout, "dry run", done)
+    expect(not os.path.exists(out("dry")), "a dry run leaves nothing")
+
+
+def suites_and_options():
+    base = ["--backend", "reference", "--out", out("bad")]
+    bad = out("bad")
+    refused("misspelt key", ["run", suite("k", model__hads=3), *base], "model.hads", "heads", folder=bad)
+    refused("two misspelt keys", ["run", suite("k2", model__hads=3, run__warmup=1), *base], "hads", "run.warmup", folder=bad)
+    refused("wrong type", ["run", suite("t", training__steps="six"), *base], "training.steps", "t.json:", folder=bad)
+    refused("no such suite", ["run", "gpt_tny"], "gpt_tiny")
+    refused("no such strategy", ["run", suite(), "--strategy", "tensr", *base], "tensor", folder=bad)
+    refused("sizes that do not divide", ["run", suite(), "--ranks", "3", "--strategy", "tensor", *base], "model.heads 2", "model.mlp 16",
+            "legal", folder=bad)
+    refused("batch arithmetic", ["run", suite(), "--ranks", "3", *base], "batch_size 4", "small.json:", folder=bad)
+    refused("unknown option", ["run", suite(), "--rank", "3"], "--rank")
+    refused("no verb", [], "--help")
+    refused("unknown back end", ["run", suite(), "--backend", "refernce"], "reference")
+    refused("too many threads", ["run", suite(), *base, "--threads", "4096"], "--oversubscribe", folder=bad)
+    refused("used folder", ["run", suite(), "--backend", "reference", "--out", out("a")], "not empty")
+    with open(out("dup.json"), "w", encoding="utf-8") as file:
+        file.write('{"name": "a", "name": "b"}')
+    refused("duplicate key", ["run", out("dup.json"), *base], "dup.json:1", "name", folder=bad)
+    with open(out("cut.json"), "w", encoding="utf-8") as file:
+        file.write('{"name": "a", ')
+    refused("half a document", ["run", out("cut.json"), *base], "cut.json", folder=bad)
+    refused("accidental singletons", ["run", suite(), *base, "--world", "threads"], "OMPI_COMM_WORLD_SIZE", "--allow-singleton",
+            env={"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "0"}, folder=bad)
+    silent = run("run", suite(), *base, "--world", "threads", env={"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "1"})
+    expect(silent.returncode == BAD_INPUT and silent.stderr == "", "only one process tells", silent)
+    done = run("run", suite(), "--backend", "reference", "--allow-singleton", "--out", out("alone"),
+               env={"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "0"})
+    expect(done.returncode == 0, "singletons when allowed", done)
+
+
+def text_suite(name, train, evaluate, **changes):
+    data = {"source": "text", "directory": "texts", "train": train, "evaluate": evaluate,
+            "tokenizer": {"kind": "byte", "alphabet": "compact"}}
+    return suite(name, data=data, run__target__metric="nats_per_character", **changes)
+
+
+def bad_data():
+    os.makedirs(out("data/texts"))
+    plain = "the quick brown fox jumps over the lazy dog and runs away. " * 20
+    for name, text in {"good.txt": plain, "short.txt": "abc", "letters.txt": "abc" * 50, "empty.txt": "", "other.txt": plain + "@#"}.items():
+        with open(out("data/texts/" + name), "w", encoding="utf-8") as file:
+            file.write(text)
+    with open(out("data/texts/torn.txt"), "wb") as file:
+        file.write(plain.encode() + b"\xff\xfe")
+    base = ["--backend", "reference", "--out", out("bad_data")]
+    folder = out("bad_data")
+
+    def again():
+        shutil.rmtree(folder, ignore_errors=True)
+
+    refused("missing file", ["run", text_suite("m", ["good.txt"], ["none.txt"]), *base], "none.txt", folder=folder)
+    refused("empty file", ["run", text_suite("e", ["empty.txt"], ["good.txt"]), *base], "empty.txt", folder=folder)
+    refused("short text", ["run", text_suite("s", ["short.txt"], ["letters.txt"]), *base], "short.txt", folder=folder)
+    again()
+    refused("bytes beyond the alphabet", ["run", text_suite("o", ["good.txt"], ["other.txt"]), *base], "other.txt", folder=folder)
+    again()
+    refused("not UTF-8", ["run", text_suite("u", ["torn.txt"], ["good.txt"]), *base], "torn.txt", folder=folder)
+    again()
+    refused("one token short of a batch", ["run", suite("few", data__train_tokens=31), *base], "one step takes", folder=folder)
+    again()
+    header = struct.pack("<256i", 20240520, 1, 64, *([0] * 253))
+    llmc = {"source": "llmc", "directory": "texts", "train": "x.bin", "evaluate": "y.bin", "vocabulary": 8}
+    with open(out("data/texts/y.bin"), "wb") as file:
+        file.write(header + struct.pack("<64H", *([1] * 64)))
+
+    def token_file(head, ids):
+        with open(out("data/texts/x.bin"), "wb") as file:
+            file.write(head + struct.pack(f"<{len(ids)}H", *ids))
+        return suite("tokens", data=llmc)
+
+    refused("truncated tokens", ["run", token_file(header, [1] * 20), *base], "x.bin", folder=folder)
+    again()
+    refused("byte-swapped tokens", ["run", token_file(struct.pack(">256i", 20240520, 1, 64, *([0] * 253)), [1] * 64), *base], "x.bin",
+            folder=folder)
+    again()
+    refused("foreign tokens", ["run", token_file(b"not a token file" * 64, [1] * 64), *base], "x.bin", folder=folder)
+    again()
+    refused("ids beyond the vocabulary", ["run", token_file(header, [1] * 40 + [60000] + [1] * 23), *base], "x.bin", "60000",
+            folder=folder)
+    again()
+
+
+def information():
+    done = run("list")
+    expect(done.returncode == 0 and "gpt_tiny" in done.stdout and "data_tensor" in done.stdout, "list", done)
+    done = run("info")
+    expect(done.returncode == 0 and "usable cores" in done.stdout and "fmt" in done.stdout, "info", done)
+    done = run("--help")
+    expect(done.returncode == 0 and "Exit codes" in done.stdout, "help", done)
+    done = run("plan", "llama31_8b", "--ranks", "8", "--strategy", "tensor", "--backend", "reference", seconds=120)
+    expect(done.returncode == 0 and "a run would be refused" in done.stdout and "C4" in done.stdout, "plan without data", done)
+
+
+for part in (good_runs, sets_of_runs, other_endings, suites_and_options, bad_data, information):
+    begin = time.monotonic()
+    part()
+    print(f"{part.__name__}: {time.monotonic() - begin:.1f} s")
+shutil.rmtree(WORK)
+print(f"{count} runs of the program, {len(failures)} failures")
+sys.exit(1 if failures else 0)

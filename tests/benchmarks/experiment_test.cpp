@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the command line to a resolved experiment: options, strict suites, changes with their origin, all faults at
+// once.
+#include "benchmarks/harness/experiment.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "benchmarks/harness/session.h"
+#include "core/error.h"
+
+namespace quadrille {
+namespace {
+
+Options options_of(std::vector<const char*> words) {
+  words.insert(words.begin(), "quadrille");
+  return read_options(static_cast<int>(words.size()), words.data());
+}
+
+TEST(Options, Run) {
+  const Options o = options_of({"run", "gpt_tiny", "--ranks", "2", "--strategy", "data", "--set", "a.b=1", "--set",
+                                "c=2", "--seed", "9", "--max-minutes", "1.5"});
+  EXPECT_EQ(o.verb, Verb::run);
+  EXPECT_EQ(o.run.suite, "gpt_tiny");
+  EXPECT_EQ(o.run.ranks, 2);
+  EXPECT_EQ(o.run.strategy, "data");
+  EXPECT_EQ(o.run.set, (std::vector<std::string>{"a.b=1", "c=2"}));
+  EXPECT_EQ(o.run.seed, 9);
+  EXPECT_FALSE(o.run.steps);
+  EXPECT_FALSE(o.run.dry_run);
+}
+
+TEST(Options, HelpSucceedsAndMistakesDoNot) {
+  EXPECT_NE(options_of({"--help"}).text.find("Exit codes"), std::string::npos);
+  EXPECT_EQ(options_of({"--help"}).exit, exit_code::kGood);
+  for (const auto& words : std::vector<std::vector<const char*>>{{},
+                                                                 {"run"},
+                                                                 {"run", "x", "--rank", "2"},
+                                                                 {"run", "x", "--ranks", "0"},
+                                                                 {"run", "x", "--steps", "many"},
+                                                                 {"fly"},
+                                                                 {"compare", "a"},
+                                                                 {"compare", "a", "b", "--published"}}) {
+    const Options o = options_of(words);
+    EXPECT_EQ(o.verb, Verb::none);
+    EXPECT_EQ(o.exit, exit_code::kBadInput);
+    EXPECT_FALSE(o.text.empty());
+  }
+}
+
+TEST(Options, PlanAndData) {
+  EXPECT_TRUE(options_of({"plan", "gpt_tiny", "--ranks", "64"}).run.dry_run);
+  const Options o = options_of({"data", "fetch", "austen", "--from", "x.deb"});
+  EXPECT_EQ(o.data.action, DataOptions::Action::fetch);
+  EXPECT_EQ(o.data.from, "x.deb");
+}
+
+class Suite : public testing::Test {
+ protected:
+  void SetUp() override {
+    options_.suite =
+        testing::TempDir() + "suite_" + testing::UnitTest::GetInstance()->current_test_info()->name() + ".json";
+    options_.backend = "reference";
+    std::ofstream(options_.suite) << R"({
+  "name": "small",
+  "model": { "kind": "gpt", "layers": 1, "embed": 8, "heads": 2, "mlp": 16, "tokens": 8 },
+  "data": { "source": "synthetic", "vocabulary": 8, "order": 1, "choices": 2, "train_tokens": 4096, "evaluate_tokens": 512 },
+  "training": { "batch_size": 4, "steps": 6, "rate": { "peak": 1e-3 } },
+  "run": { "target": { "metric": "nats_per_token", "value": 1.0 } }
+})";
+  }
+  std::string refusal(int ranks = 1) {
+    try {
+      resolve(options_, ranks, "threads");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return {};
+  }
+  static bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+  RunOptions options_;
+};
+
+TEST_F(Suite, ResolvesWithOrigins) {
+  options_.set = {"training.rate.peak=2e-3", "run.evaluate_every=3"};
+  options_.steps = 9;
+  const Experiment e = resolve(options_, 2, "threads");
+  EXPECT_EQ(e.suite, "small");
+  EXPECT_EQ(e.strategy, "data");  // the default for several ranks
+  EXPECT_EQ(e.workload.training.steps, 9);
+  EXPECT_DOUBLE_EQ(e.workload.training.rate.peak, 2e-3);
+  EXPECT_EQ(e.run.evaluate_every, 3);
+  EXPECT_EQ(e.workload.vocabulary, 8);
+  const Json origins = origins_of(e.resolved);
+  EXPECT_EQ(origins.at("training.rate.peak").string(), "--set training.rate.peak=2e-3");
+  EXPECT_EQ(origins.at("training.steps").string(), "--steps 9");
+  EXPECT_EQ(origins.at("training.optimizer.beta1").string(), "default");
+  EXPECT_EQ(origins.at("model.kv_heads").string(), "default");
+  EXPECT_TRUE(has(origins.at("model.layers").string(), ".json:3:"));
+  EXPECT_TRUE(has(origins.at("strategy.axes.batch").string(), "data.json:"));
+}
+
+TEST_F(Suite, StrategyByFlagBySetAndInline) {
+  options_.strategy = "tensor";
+  EXPECT_EQ(resolve(options_, 2, "threads").strategy, "tensor");
+  options_.strategy.reset();
+  options_.set = {"strategy=tensor", "mesh.x=2"};
+  const Experiment e = resolve(options_, 2, "threads");
+  EXPECT_EQ(e.strategy, "tensor");
+  EXPECT_EQ(extent_of(e.workload.strategy, "heads", mesh_of(e.workload.strategy, 2)), 2);
+  options_.set = {"strategy=tensr"};
+  EXPECT_TRUE(has(refusal(2), "did you mean 'tensor'"));
+}
+
+TEST_F(Suite, EveryFaultIsNamedAtOnce) {
+  options_.set = {"model.hads=3", "training.batchsize=3", "run.warm_up=1", "runn=1", "data.vocabulry=3"};
+  const std::string text = refusal();
+  for (const char* part :
+       {"model.hads", "training.batchsize", "run.warm_up", "runn", "data.vocabulry", "did you mean \"heads\""})
+    EXPECT_TRUE(has(text, part)) << part << " in " << text;
+}
+
+TEST_F(Suite, SizesThatDoNotFitNameTheirOrigin) {
+  options_.set = {"training.batch_size=7"};
+  EXPECT_TRUE(has(refusal(2), "--set training.batch_size=7")) << refusal(2);
+  options_.set = {};
+  options_.strategy = "tensor";
+  const std::string text = refusal(3);
+  EXPECT_TRUE(has(text, "model.heads 2") && has(text, "model.mlp 16")) << text;
+  EXPECT_FALSE(has(text, "rank 0 on"));
+}
+
+TEST_F(Suite, TargetMustBeInTheUnitOfTheData) {
+  options_.set = {"run.target.metric=nats_per_character"};
+  EXPECT_TRUE(has(refusal(), "measured in nats_per_token"));
+}
+
+TEST_F(Suite, WrongTypesAndValues) {
+  for (const auto& [set, part] :
+       std::vector<std::pair<const char*, const char*>>{{"training.steps=\"six\"", "training.steps"},
+                                                        {"run.evaluate_every=-1", "at least 0"},
+                                                        {"run.target.direction=below", "at_most"},
+                                                        {"run.target.value=\"nan\"", "finite"},
+                                                        {"model=3", "model"},
+                                                        {"run.runs=0", "at least 1"}}) {
+    options_.set = {set};
+    EXPECT_TRUE(has(refusal(), part)) << set << ": " << refusal();
+  }
+}
+
+TEST_F(Suite, TooLittleDataIsRefusedByAPlan) {
+  options_.set = {"data.train_tokens=16"};
+  options_.dry_run = true;
+  EXPECT_TRUE(has(refusal(), "one step takes")) << refusal();
+}
+
+TEST_F(Suite, OurSuitesResolveOrSayWhatTheyNeed) {
+  for (const auto& entry : std::filesystem::directory_iterator(SOURCE_FOLDER "/benchmarks/suites")) {
+    options_.suite = entry.path().string();
+    options_.dry_run = true;
+    const std::string text = refusal();
+    EXPECT_TRUE(text.empty() || has(text, "quadrille data fetch")) << text;
+  }
+}
+
+TEST(OutFolder, UsedOnesAreRefused) {
+  const std::string folder = testing::TempDir() + "quadrille_out";
+  std::filesystem::remove_all(folder);
+  EXPECT_NO_THROW(refuse_used_folder(folder));
+  std::filesystem::create_directories(folder);
+  EXPECT_NO_THROW(refuse_used_folder(folder));
+  std::ofstream(folder + "/result_0.txt") << "old";
+  EXPECT_THROW(refuse_used_folder(folder), Error);
+}
+
+}  // namespace
+}  // namespace quadrille
