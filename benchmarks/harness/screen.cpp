@@ -37,8 +37,8 @@ std::string headline(const Record& record) {
 std::string quality_line(const Record& record) {
   if (record.evaluations.empty()) return {};
   const EvaluationLine& last = record.evaluations.back();
-  return fmt::format("  quality     {:.4f} nats per {} after step {}, over {} {}s\n", text_number(last.quality),
-                     record.unit, last.step, text_grouped(static_cast<long long>(last.units)), record.unit);
+  return fmt::format("  quality     {:.4f} nats per {} after step {}, over {} {}s\n", last.quality, record.unit,
+                     last.step, text_grouped(static_cast<long long>(last.units)), record.unit);
 }
 
 std::string step_lines(const Record& record) {
