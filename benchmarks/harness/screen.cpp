@@ -17,7 +17,7 @@ using Align = TextTable::Align;
 
 std::string wrapped(const std::string& label, const std::vector<std::string>& lines) {
   std::string text;
-  for (const std::string& line : lines) text += fmt::format("  {:<10}{}\n", label, line);
+  for (const std::string& line : lines) text += fmt::format("  {:<12}{}\n", label, line);
   return text;
 }
 
@@ -37,8 +37,8 @@ std::string headline(const Record& record) {
 std::string quality_line(const Record& record) {
   if (record.evaluations.empty()) return {};
   const EvaluationLine& last = record.evaluations.back();
-  return fmt::format("  quality     {} nats per {} after step {}, over {} {}s\n", text_number(last.quality),
-                     record.unit, last.step, text_grouped(static_cast<long long>(last.units)), record.unit);
+  return fmt::format("  quality     {:.4f} nats per {} after step {}, over {} {}s\n", last.quality, record.unit,
+                     last.step, text_grouped(static_cast<long long>(last.units)), record.unit);
 }
 
 std::string step_lines(const Record& record) {

@@ -153,7 +153,7 @@ void TimedRun::evaluate(std::int64_t done) {
     if (!line.reached && done < steps()) log_block(true, done);
   }
   if (p_.live)
-    p_.live->print(fmt::format("  after step {}: {} nats per {}{}, evaluated in {}", done, text_number(report.quality),
+    p_.live->print(fmt::format("  after step {}: {:.4f} nats per {}{}, evaluated in {}", done, report.quality,
                                set.unit(), target ? fmt::format(" (target {})", text_number(target->value)) : "",
                                text_seconds(end - begin)));
   logging_seconds_ += p_.clock.seconds() - end;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The event log's line format, its refusal to touch an older run, and the trace format.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -66,7 +67,7 @@ TEST(Tally, DifferenceAndRoundTrip) {
 TEST(Trace, IsStrictJsonInMicroseconds) {
   Ledger ledger(true);
   ledger.entry({Entry::Kind::message, "all_reduce", "data", {}, 2.5, 2.75});
-  const Json events = parse_json("[" + trace_events(ledger, 2.0, 3, "here") + "]", "trace");
+  const Json events = parse_json(fmt::format("[{}]", trace_events(ledger, 2.0, 3, "here")), "trace");
   const Json& event = events.at(events.size() - 1);
   EXPECT_EQ(event.at("pid").integer(), 3);
   EXPECT_DOUBLE_EQ(event.at("ts").number(), 500000);
