@@ -22,6 +22,12 @@ for candidate in /usr/bin/python3 python3; do
   if "$candidate" -c 'import torch' 2>/dev/null; then python=$candidate; break; fi
 done
 [ -n "$python" ] || { echo "compare_pytorch: no Python with torch found: apt-get install python3-torch" >&2; exit 2; }
+# Debian's torch takes whatever BLAS is installed; the reference one would make a peer thirty times too slow.
+"$python" - <<'PY' || { echo "compare_pytorch: this PyTorch computes products with the reference BLAS: apt-get install libopenblas0-openmp" >&2; exit 2; }
+import sys, torch
+torch.ones(8, 8) @ torch.ones(8, 8)
+sys.exit(any(line.rstrip().endswith("/blas/libblas.so.3") or "/blas/libblas.so.3." in line for line in open("/proc/self/maps")))
+PY
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
