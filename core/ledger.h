@@ -64,7 +64,7 @@ class Ledger {
 
   void work(const Work& w) { work_ += w; }
   void message(std::string_view kind, std::string_view group, const Traffic&);
-  void op(std::string name, const Cost&);                         // an entry of its own, ending now; begins where the last one ended
+  void op(std::string name, const Cost&);  // an entry of its own, ending now; begins where the last one ended
   void phase(std::string_view name, double seconds) { phases_[std::string(name)] += seconds; }
   void entry(Entry e) {
     if (keep_entries_) entries_.push_back(std::move(e));

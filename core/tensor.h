@@ -99,7 +99,7 @@ class Tensor {
            offset_ < other.offset_ + other.bytes() && other.offset_ < offset_ + bytes();
   }
 
-  bool sole_owner() const { return storage_.use_count() == 1; }   // nobody else can see these numbers
+  bool sole_owner() const { return storage_.use_count() == 1; }  // nobody else can see these numbers
 
   // The address: null where no numbers are held. For kernels of the tensor's own device.
   void* data() const { return storage_ && storage_->data() ? storage_->data() + offset_ : nullptr; }

@@ -130,7 +130,8 @@ void add_rest(int threads) {
   add("norm/backward", [](Workbench& w) {
     const Tensor x = w.numbers({kAllTokens, kWidth}), dy = w.numbers({kAllTokens, kWidth}),
                  dx = w.numbers({kAllTokens, kWidth}), gain = w.numbers({kWidth});
-    const Tensor dgain = w.numbers({kWidth}), dbias = w.numbers({kWidth}), sums = w.doubles({kAllTokens, 2}), back = w.doubles({kAllTokens, 2});
+    const Tensor dgain = w.numbers({kWidth}), dbias = w.numbers({kWidth}), sums = w.doubles({kAllTokens, 2}),
+                 back = w.doubles({kAllTokens, 2});
     w.ops().norm_sums(w.stream(), sums, x);
     return [=, &w] {
       const Norm how{.width = kWidth};
