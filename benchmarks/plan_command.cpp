@@ -104,7 +104,8 @@ int plan_command(const RunOptions& options) {
   RunOptions planned = options;
   planned.dry_run = true;
   const int ranks = options.ranks.value_or(options.world == "mpi" ? launcher_from_environment().ranks : 1);
-  const Experiment experiment = resolve(planned, ranks, options.world.empty() ? "threads" : options.world);
+  Experiment experiment = resolve(planned, ranks, options.world.empty() ? "threads" : options.world);
+  experiment.workload.threads = options.threads.value_or(1);
   const Backend& backend = backend_named(experiment.backend);
   const std::vector<MeshAxis> mesh = mesh_of(experiment.workload.strategy, ranks);
 

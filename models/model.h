@@ -40,6 +40,7 @@ class ModelDescription {
   virtual std::int64_t tokens() const = 0;  // per row
   virtual std::int64_t vocabulary() const = 0;
   virtual std::int64_t embed() const = 0;
+  virtual std::int64_t head() const = 0;  // numbers of an attention head
   virtual std::vector<Requirement> requirements() const = 0;
   // Matrix products only, 2 per multiply-add, forward of `rows` rows, over all ranks. `causal`: attention counted at
   // half. Formulas: docs/metrics.md.

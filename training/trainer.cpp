@@ -35,12 +35,14 @@ struct Trainer::Inside {
         mesh(m),
         counted(count(w, backend, edges(m), m.world().size(), m.world().rank())),
         device(backend.open_device(0)),
-        engine(workload, mesh, *device, backend.ops(), l, &counted.rehearsal) {}
+        engine(workload, mesh, *device, backend.ops(), l, &counted.rehearsal),
+        scratch_held(backend.scratch_held) {}
   const Workload workload;
   const Mesh& mesh;
   Counted counted;
   std::unique_ptr<Device> device;
   Engine engine;
+  std::int64_t (*scratch_held)();
 };
 
 Trainer::Trainer(const Workload& w, const Mesh& mesh, const Backend& backend, Ledger& ledger) {
@@ -59,7 +61,12 @@ std::optional<StepReport> Trainer::step(const Dataset& data, std::int64_t step) 
 
 std::optional<StepReport> Trainer::flush() { return inside_->engine.report(); }
 EvaluationReport Trainer::evaluate(const Dataset& data) { return inside_->engine.evaluate(&data); }
-MemoryReport Trainer::memory() const { return inside_->engine.memory(); }
+MemoryReport Trainer::memory() const {
+  MemoryReport memory = inside_->engine.memory();
+  if (inside_->scratch_held) memory.scratch = inside_->scratch_held();
+  return memory;
+}
+
 std::int64_t Trainer::parameters() const { return inside_->counted.forecast.parameters; }
 double Trainer::model_flops_full() const { return inside_->counted.forecast.model_flops_full; }
 double Trainer::model_flops_causal() const { return inside_->counted.forecast.model_flops_causal; }

@@ -103,6 +103,7 @@ class RankSession {
   int one_run(int run) {
     const double begin = session_.clock.seconds();
     Workload workload = experiment().workload;
+    workload.threads = launch_.mine.threads;
     workload.seed += static_cast<std::uint64_t>(run);
     const auto seed = static_cast<std::int64_t>(workload.seed);
     Ledger ledger(!session_.options.trace.empty());

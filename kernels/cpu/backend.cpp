@@ -41,6 +41,12 @@ void use_threads(int count) {
   omp_set_num_threads(count);
 }
 
+std::int64_t scratch_needed(std::int64_t head_width, int threads) {
+  Attention how;
+  how.head = head_width;
+  return threads * attention_loops().scratch(how) * static_cast<std::int64_t>(sizeof(float));
+}
+
 }  // namespace
 
 float* scratch_of_rank(std::int64_t threads, std::int64_t count) {
@@ -63,6 +69,8 @@ const Backend& cpu_backend() {
                                .use_threads = use_threads,
                                .absent_because = "",
                                .timed_claims = true,
+                               .scratch_needed = scratch_needed,
+                               .scratch_held = scratch_bytes,
                                .attention_block = kAttentionBlock};
   return backend;
 }
