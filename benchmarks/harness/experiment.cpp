@@ -181,6 +181,7 @@ void read_sections(Experiment& experiment, const Json& document, const RunOption
       [&] { experiment.suite = top.string("name", std::filesystem::path(experiment.suite_path).stem().string()); });
   problems.catching([&] { experiment.description = top.string("description", ""); });
   problems.catching([&] { experiment.fetch = top.string("fetch", ""); });
+  problems.catching([&] { top.string("sources", ""); });  // where the numbers come from: kept with the configuration
   problems.catching([&] { model = &top.needed("model"), model->members(); });
   problems.catching([&] { data = &top.needed("data"), data->members(); });
   const bool trainable = problems.catching([&] {
