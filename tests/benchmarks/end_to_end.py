@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the real program as a person would: good runs, and every kind of bad input. Each refusal must come within seconds,
 with its own exit code, as one message on standard error, and leave nothing behind that looks like a result.
-usage: end_to_end.py PROGRAM SOURCE_FOLDER"""
+usage: end_to_end.py PROGRAM SOURCE_FOLDER [--mpi LAUNCHER] [--backends NAME ...]"""
+import argparse
 import json
 import os
 import shutil
@@ -12,7 +13,13 @@ import sys
 import tempfile
 import time
 
-PROGRAM, SOURCE = os.path.abspath(sys.argv[1]), sys.argv[2]
+parser = argparse.ArgumentParser()
+parser.add_argument("program")
+parser.add_argument("source")
+parser.add_argument("--mpi", metavar="LAUNCHER", help="also run under this launcher")
+parser.add_argument("--backends", nargs="+", default=["reference"])
+ARGUMENTS = parser.parse_args()
+PROGRAM, SOURCE = os.path.abspath(ARGUMENTS.program), ARGUMENTS.source
 WORK = tempfile.mkdtemp(prefix="quadrille_")
 FAILURE, BAD_INPUT, NOT_REACHED, DIVERGED, DIFFERS = 1, 2, 4, 5, 7
 # Small enough for the reference back end: a run takes a fraction of a second.
@@ -46,11 +53,12 @@ def suite(name="small", **changes):
     return path
 
 
-def run(*words, env=None, seconds=30):
+def run(*words, env=None, seconds=30, mpi=0):
     global count
     count += 1
+    launcher = [ARGUMENTS.mpi, "--quiet", "-n", str(mpi)] if mpi else []
     begin = time.monotonic()
-    done = subprocess.run([PROGRAM, *words], cwd=WORK, capture_output=True, text=True, timeout=seconds, check=False,
+    done = subprocess.run([*launcher, PROGRAM, *words], cwd=WORK, capture_output=True, text=True, timeout=seconds, check=False,
                           env={**os.environ, **(env or {})})
     done.seconds = time.monotonic() - begin
     return done
@@ -69,8 +77,13 @@ def out(name):
     return os.path.join(WORK, name)
 
 
-def refused(what, words, *parts, code=BAD_INPUT, env=None, folder=None):
-    done = run(*words, env=env)
+def read_record(folder):
+    with open(out(folder + "/record.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def refused(what, words, *parts, code=BAD_INPUT, env=None, folder=None, mpi=0):
+    done = run(*words, env=env, mpi=mpi)
     expect(done.returncode == code, f"{what}: exit code {code}", done)
     expect(done.stderr.count("quadrille: error: ") == 1 and done.stderr.startswith("quadrille: error: "),
            f"{what}: exactly one message", done)
@@ -271,6 +284,58 @@ def bad_data():
     again()
 
 
+def curve(folder):
+    record = read_record(folder)
+    return ([(s["step"], s["loss"], s["gradient_norm"]) for s in record["steps"]],
+            [e["quality"] for e in record["evaluations"]])
+
+
+def over_mpi():
+    """The same layout in both worlds: the same losses, bit for bit; and errors that pass the launcher unharmed."""
+    if not ARGUMENTS.mpi:
+        return
+    for backend in ARGUMENTS.backends:
+        for strategy, ranks in (("data", 4), ("tensor", 2), ("data_tensor", 4)):
+            what = f"{strategy} on {ranks} ranks, back end {backend}"
+            name = f"mpi_{backend}_{strategy}"
+            base = ["run", suite(), "--backend", backend, "--strategy", strategy, "--threads", "1", "--oversubscribe"]
+            run(*base, "--world", "threads", "--ranks", str(ranks), "--out", out(name + "_threads"))
+            done = run(*base, "--world", "mpi", "--out", out(name), mpi=ranks)
+            expect(done.returncode == 0 and "(valid)" in done.stdout and done.stderr == "", f"{what}: a good run over MPI", done)
+            expect(done.stdout.count("SCORE") == 1 and done.stdout.count("rank  host") == 1, f"{what}: one table, one screen", done)
+            expect(f"{ranks} ranks in world mpi" in done.stdout, f"{what}: {ranks} ranks", done)
+            expect("\r" not in done.stdout, f"{what}: no carriage returns where there is no terminal", done)
+            expect(sorted(os.listdir(out(name))) == ["record.json", "result_0.txt"], f"{what}: one log and one record", done)
+            expect(curve(name) == curve(name + "_threads"), f"{what}: the losses of the thread world, bit for bit")
+            expect(len(read_record(name)["rank_lines"]) == ranks, f"{what}: all ranks are in the record")
+            run(*base, "--world", "mpi", "--out", out(name + "_again"), mpi=ranks)
+            done = run("compare", out(name), out(name + "_again"))
+            expect(done.returncode == 0 and "SAME" in done.stdout, f"{what}: twice the same bit for bit", done)
+    base = ["--backend", "reference", "--world", "mpi", "--oversubscribe", "--out", out("mpi_bad")]
+    folder = out("mpi_bad")
+    refused("misspelt key over MPI", ["run", suite("k", model__hads=3), *base], "model.hads", folder=folder, mpi=2)
+    refused("another number of ranks", ["run", suite(), *base, "--ranks", "3"], "3 ranks are wanted", "gave 2", folder=folder, mpi=2)
+    refused("sizes that do not divide over MPI", ["run", suite(), "--strategy", "tensor", *base], "model.heads 2", folder=folder, mpi=3)
+    refused("missing file over MPI", ["run", text_suite("m", ["good.txt"], ["none.txt"]), *base], "none.txt", folder=folder, mpi=2)
+    refused("too many threads over MPI", ["run", suite(), "--backend", "reference", "--world", "mpi", "--threads", "4096", "--out",
+                                          folder], "--oversubscribe", folder=folder, mpi=2)
+    refused("threads under a launcher", ["run", suite(), "--backend", "reference", "--world", "threads", "--out", folder],
+            "--world mpi", folder=folder, mpi=2)
+    hard = suite("hard", run__target__value=0.01)
+    done = run("run", hard, "--backend", "reference", "--oversubscribe", "--out", out("mpi_hard"), mpi=2)
+    expect(done.returncode == NOT_REACHED and done.stderr == "", "exit codes pass the launcher: target not reached", done)
+    wild = suite("wild", training__rate={"peak": 1e30}, run__target__value=0.01)
+    done = run("run", wild, "--backend", "reference", "--oversubscribe", "--out", out("mpi_wild"), mpi=2)
+    expect(done.returncode == DIVERGED and done.stderr == "", "exit codes pass the launcher: diverged", done)
+    done = run("run", suite(), "--backend", "reference", "--oversubscribe", "--runs", "3", "--out", out("mpi_set"), mpi=2)
+    expect(done.returncode == 0 and "olympic mean" in done.stdout, "three runs over MPI", done)
+    done = run("run", suite(), "--backend", "reference", "--oversubscribe", "--trace", out("mpi_trace.json"), "--out",
+               out("mpi_traced"), mpi=2)
+    with open(out("mpi_trace.json"), encoding="utf-8") as file:
+        ranks = {event["pid"] for event in json.load(file)["traceEvents"]}
+    expect(ranks == {0, 1}, "the trace over MPI has both ranks", done)
+
+
 def information():
     done = run("list")
     expect(done.returncode == 0 and "gpt_tiny" in done.stdout and "data_tensor" in done.stdout, "list", done)
@@ -282,7 +347,7 @@ def information():
     expect(done.returncode == 0 and "a run would be refused" in done.stdout and "C4" in done.stdout, "plan without data", done)
 
 
-for part in (good_runs, sets_of_runs, other_endings, suites_and_options, bad_data, information):
+for part in (good_runs, sets_of_runs, other_endings, suites_and_options, bad_data, over_mpi, information):
     begin = time.monotonic()
     part()
     print(f"{part.__name__}: {time.monotonic() - begin:.1f} s")
