@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -17,11 +18,13 @@ parser = argparse.ArgumentParser()
 parser.add_argument("program")
 parser.add_argument("source")
 parser.add_argument("--mpi", metavar="LAUNCHER", help="also run under this launcher")
+parser.add_argument("--faulty", metavar="PROGRAM", help="tests/benchmarks/faulty_quadrille")
+parser.add_argument("--only", metavar="PART", help="one of the functions at the end of this file")
 parser.add_argument("--backends", nargs="+", default=["reference"])
 ARGUMENTS = parser.parse_args()
 PROGRAM, SOURCE = os.path.abspath(ARGUMENTS.program), ARGUMENTS.source
 WORK = tempfile.mkdtemp(prefix="quadrille_")
-FAILURE, BAD_INPUT, NOT_REACHED, DIVERGED, DIFFERS = 1, 2, 4, 5, 7
+FAILURE, BAD_INPUT, NOT_REACHED, DIVERGED, NOT_VALID, DIFFERS = 1, 2, 4, 5, 6, 7
 # Small enough for the reference back end: a run takes a fraction of a second.
 SUITE = {
     "name": "small",
@@ -53,12 +56,12 @@ def suite(name="small", **changes):
     return path
 
 
-def run(*words, env=None, seconds=30, mpi=0):
+def run(*words, env=None, seconds=30, mpi=0, program=PROGRAM):
     global count
     count += 1
     launcher = [ARGUMENTS.mpi, "--quiet", "-n", str(mpi)] if mpi else []
     begin = time.monotonic()
-    done = subprocess.run([*launcher, PROGRAM, *words], cwd=WORK, capture_output=True, text=True, timeout=seconds, check=False,
+    done = subprocess.run([*launcher, program, *words], cwd=WORK, capture_output=True, text=True, timeout=seconds, check=False,
                           env={**os.environ, **(env or {})})
     done.seconds = time.monotonic() - begin
     return done
@@ -336,6 +339,66 @@ def over_mpi():
     expect(ranks == {0, 1}, "the trace over MPI has both ranks", done)
 
 
+def no_result(what, folder):
+    """Nothing that was left behind can be taken for a result."""
+    expect(not os.path.exists(out(folder + "/record.json")), f"{what}: no record")
+    if os.path.exists(out(folder + "/result_0.txt")):
+        with open(out(folder + "/result_0.txt"), encoding="utf-8") as file:
+            expect("run_stop" not in file.read(), f"{what}: the log does not look like a result")
+        done = run("score", out(folder))
+        expect(done.returncode == NOT_VALID and "the run ended early" in done.stdout and "Score  none" in done.stdout,
+               f"{what}: no score of it", done)
+
+
+def faults_in_one_rank():
+    if not ARGUMENTS.faulty:
+        return
+    program = os.path.abspath(ARGUMENTS.faulty)
+    host = os.uname().nodename
+    long = suite("long", training__steps=100000, run__target__value=0.01, run__evaluate_every=0)
+    worlds = [("threads", "reference", 0), ("mpi", "reference", 3)]
+    for world, backend, mpi in worlds if ARGUMENTS.mpi else worlds[:1]:
+        def planted(what, fault, *parts, ranks=3, strategy="data", timeout="30", within=8, code=None):
+            name = f"planted_{world}_{fault.replace(' ', '_')}"
+            done = run("run", long, "--backend", backend, "--world", world, *([] if mpi else ["--ranks", str(ranks)]), "--threads",
+                       "1", "--oversubscribe", "--strategy", strategy, "--timeout", timeout, "--set", "training.batch_size=6", "--out",
+                       out(name), env={"QUADRILLE_PLANTED": fault}, mpi=ranks if mpi else 0, program=program)
+            what = f"{what}, world {world}"
+            if code is None:
+                expect(done.returncode not in (0, BAD_INPUT, NOT_REACHED, DIVERGED), f"{what}: ends in failure", done)
+                expect(done.stderr.count("error: ") == 1 and done.stderr.startswith("quadrille: error: rank ")
+                       and done.stderr.count("\n") == 1, f"{what}: exactly one message", done)
+                no_result(what, name)
+            else:
+                expect(done.returncode == code and done.stderr == "", f"{what}: ends with {code}", done)
+            expect(done.seconds < within, f"{what}: within {within} s, took {done.seconds:.1f}", done)
+            for part in parts:
+                expect(part in done.stderr, f"{what}: says '{part}'", done)
+            return done, name
+
+        for rank in range(3):
+            planted("an error", f"throw {rank} 40", f"rank {rank} on {host}: the last wheel came off")
+        planted("no memory", "no_memory 1 40", f"rank 1 on {host}: ")
+        for rank in (0, 2):
+            planted("sleep", f"sleep {rank} 40", f" on {host}: all_reduce of ", ", number ", " in group data waited 1 s and gave up",
+                    f"rank {rank} had not arrived", timeout="1")
+        planted("sleep in a tensor group", "sleep 1 40", f"rank 0 on {host}: all_reduce", "in group x waited 1 s",
+                "rank 1 had not arrived", timeout="1", ranks=2, strategy="tensor")
+        planted("a message left out", "skip 1 41", f" on {host}: the ranks of group data disagree about message number 41", "rank 1 called all_reduce of ")
+        done, name = planted("not a number in one rank's loss", "nan 1 7 3", code=DIVERGED)
+        expect(done.stdout.count("diverged") >= 1 and done.stdout.count("SCORE") == 1, "the screen says diverged", done)
+        record = read_record(name)
+        expect(record["stop_reason"] == "diverged" and not record["verdict"]["valid"] and "seconds_to_target" not in record,
+               "the record says diverged")
+        expect([s["step"] for s in record["steps"]][-2:] == [7, 8] and not record["steps"][6].get("finite", True),
+               f"all ranks stop at the report after the step: {record['steps'][-2:]}")
+        done, name = planted("not a number in one rank's gradient", "nan 2 40", code=DIVERGED)
+        expect(read_record(name)["stop_reason"] == "diverged", "the record says diverged after a bad gradient")
+        if mpi:  # who is killed says nothing, but the launcher ends the others
+            _, name = planted("a killed rank", "killed 1 40", code=128 + signal.SIGKILL)
+            no_result("a killed rank", name)
+
+
 def information():
     done = run("list")
     expect(done.returncode == 0 and "gpt_tiny" in done.stdout and "data_tensor" in done.stdout, "list", done)
@@ -347,7 +410,9 @@ def information():
     expect(done.returncode == 0 and "a run would be refused" in done.stdout and "C4" in done.stdout, "plan without data", done)
 
 
-for part in (good_runs, sets_of_runs, other_endings, suites_and_options, bad_data, over_mpi, information):
+for part in (good_runs, sets_of_runs, other_endings, suites_and_options, bad_data, over_mpi, faults_in_one_rank, information):
+    if ARGUMENTS.only not in (None, part.__name__):
+        continue
     begin = time.monotonic()
     part()
     print(f"{part.__name__}: {time.monotonic() - begin:.1f} s")
