@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "benchmarks/commands.h"
+#include "benchmarks/harness/interruption.h"
 #include "benchmarks/harness/session.h"
 #include "benchmarks/harness/text.h"
 #include "core/error.h"
@@ -38,6 +39,11 @@ int run_command(const RunOptions& options, const RunClock& clock, std::atomic<bo
   ranks.ranks = options.ranks.value_or(world == "mpi" ? launcher.ranks : 1);
   ranks.timeout_seconds = options.timeout_seconds;
   ranks.allow_singleton = options.allow_singleton;
+
+  if (world == "mpi" && launcher.ranks > 1)
+    ranks.interrupted = note_signals();
+  else
+    leave_on_signals();
 
   Session session{options, clock, began};
   session.world = world;

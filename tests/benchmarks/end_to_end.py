@@ -399,6 +399,41 @@ def faults_in_one_rank():
             no_result("a killed rank", name)
 
 
+def interruptions():
+    """SIGINT and SIGTERM in the middle of a run: one message, no result, within a moment."""
+    global count
+    long = suite("long", training__steps=1000000, run__target__value=0.01, run__evaluate_every=0)
+    cases = [("threads", ["--ranks", "1"], []), ("threads", ["--ranks", "2"], [])]
+    if ARGUMENTS.mpi:
+        cases.append(("mpi", [], [ARGUMENTS.mpi, "--quiet", "-n", "2"]))
+    for number, (world, words, launcher) in enumerate(cases):
+        for kind in (signal.SIGINT, signal.SIGTERM):
+            what = f"{kind.name} {world} {' '.join(words)}"
+            name = f"interrupted_{number}_{kind.name}"
+            count += 1
+            process = subprocess.Popen([*launcher, PROGRAM, "run", long, "--backend", "reference", "--world", world, *words,
+                                        "--oversubscribe", "--out", out(name)], cwd=WORK, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True)
+            begin = time.monotonic()
+            log = out(name + "/result_0.txt")
+            while time.monotonic() < begin + 20:  # until it trains
+                if os.path.exists(log) and "block_start" in open(log, encoding="utf-8").read():
+                    break
+                time.sleep(0.05)
+            begin = time.monotonic()
+            process.send_signal(kind)
+            try:
+                _, errors = process.communicate(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                _, errors = process.communicate()
+            seconds = time.monotonic() - begin
+            expect(process.returncode != 0 and seconds < 2.5, f"{what}: ended with {process.returncode} after {seconds:.1f} s")
+            expect(errors.count("quadrille: error: ") == 1 and errors.count("\n") == 1 and "interrupted by SIG" in errors,
+                   f"{what}: one message, not {errors!r}")
+            no_result(what, name)
+
+
 def information():
     done = run("list")
     expect(done.returncode == 0 and "gpt_tiny" in done.stdout and "data_tensor" in done.stdout, "list", done)
@@ -410,7 +445,7 @@ def information():
     expect(done.returncode == 0 and "a run would be refused" in done.stdout and "C4" in done.stdout, "plan without data", done)
 
 
-for part in (good_runs, sets_of_runs, other_endings, suites_and_options, bad_data, over_mpi, faults_in_one_rank, information):
+for part in (good_runs, sets_of_runs, other_endings, suites_and_options, bad_data, over_mpi, faults_in_one_rank, interruptions, information):
     if ARGUMENTS.only not in (None, part.__name__):
         continue
     begin = time.monotonic()
