@@ -26,9 +26,12 @@ constexpr int kControlTag = 0, kFirstTag = 2;
 constexpr auto kAnswerTimeAfterSignal = Milliseconds(300);
 constexpr auto kLinger = Milliseconds(3000);  // longer: the speaker's exit is to come first
 
-// Signals to the launcher reach its processes as SIGTERM.
-std::string signal_name(int signal) {
-  return signal == SIGINT ? "SIGINT (Ctrl-C)" : signal == SIGTERM ? "SIGTERM" : fmt::format("signal {}", signal);
+// Launchers pass on Ctrl-C as SIGTERM, and end so the other ranks when one of them was killed.
+std::string interruption(int signal) {
+  if (signal == SIGTERM)
+    return "the run was interrupted by SIGTERM from its launcher (which was interrupted itself, or has lost a rank) "
+           "before it had ended: there is no result";
+  return fmt::format("the run was interrupted by signal {} before it had ended: there is no result", signal);
 }
 
 // Quick tests first: most messages are there at once. Then sleeps, short enough that nobody notices, long enough to
@@ -140,9 +143,7 @@ void Transport::listen() {
 void Transport::look() {
   handle_messages();
   const int signal = interrupted_ ? interrupted_->load() : 0;
-  if (signal != 0 && !poisoned_)
-    claim(fmt::format("the run was interrupted by {} before it had ended: there is no result", signal_name(signal)),
-          kAnswerTimeAfterSignal);
+  if (signal != 0 && !poisoned_) claim(interruption(signal), kAnswerTimeAfterSignal);
 }
 
 void Transport::handle_messages() {
