@@ -4,14 +4,19 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <memory>
 
 #include "benchmarks/harness/mllog.h"
 #include "benchmarks/options.h"
+#include "parallelism/communicator.h"
 
 namespace quadrille {
 
+using WrapWorld = std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)>;
+
 // `began` turns true once training has begun: an error is bad input before that, a failure after.
-int run_command(const RunOptions&, const RunClock&, std::atomic<bool>& began);
+int run_command(const RunOptions&, const RunClock&, std::atomic<bool>& began, const WrapWorld& wrap);
 int plan_command(const RunOptions&);
 int score_command(const std::vector<std::string>& folders);
 int compare_command(const CompareOptions&);

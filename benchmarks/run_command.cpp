@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "benchmarks/commands.h"
+#include "benchmarks/harness/interruption.h"
 #include "benchmarks/harness/session.h"
 #include "benchmarks/harness/text.h"
 #include "core/error.h"
@@ -25,7 +26,7 @@ std::string default_folder(const Experiment* experiment, const RunOptions& optio
 
 }  // namespace
 
-int run_command(const RunOptions& options, const RunClock& clock, std::atomic<bool>& began) {
+int run_command(const RunOptions& options, const RunClock& clock, std::atomic<bool>& began, const WrapWorld& wrap) {
   const Launcher launcher = launcher_from_environment();
   std::string world = options.world;
   if (world.empty()) world = launcher.ranks > 1 && !options.allow_singleton ? "mpi" : "threads";
@@ -39,13 +40,20 @@ int run_command(const RunOptions& options, const RunClock& clock, std::atomic<bo
   ranks.timeout_seconds = options.timeout_seconds;
   ranks.allow_singleton = options.allow_singleton;
 
+  if (world == "mpi" && launcher.ranks > 1)
+    ranks.interrupted = note_signals();
+  else
+    leave_on_signals();
+
   Session session{options, clock, began};
   session.world = world;
   const double begin = clock.seconds();
   if (world == "threads") session.experiment = std::make_unique<const Experiment>(resolve(options, ranks.ranks, world));
   session.data_seconds = clock.seconds() - begin;
   session.out = options.out.empty() ? default_folder(session.experiment.get(), options, clock) : options.out;
-  kind.run(ranks, [&](std::unique_ptr<Communicator> communicator) { run_rank(session, std::move(communicator)); });
+  kind.run(ranks, [&](std::unique_ptr<Communicator> communicator) {
+    run_rank(session, wrap ? wrap(std::move(communicator)) : std::move(communicator));
+  });
   return session.exit;
 }
 

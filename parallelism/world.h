@@ -3,6 +3,7 @@
 // world that only counts. The list of worlds is literal, in world.cpp; an absent one says what would bring it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,6 +20,9 @@ struct WorldOptions {
   double timeout_seconds = 60;   // of every wait inside a message
   bool allow_singleton = false;  // mpi: accept a world of one although a launcher's variables are set
   int counting_rank = 0;         // counting: which of the imaginary ranks this is
+  // mpi: the number of a signal that this process has received, 0 while there is none; noticed at the next wait, where
+  // the world fails. Null: nobody notes signals.
+  const std::atomic<int>* interrupted = nullptr;
   std::int64_t mpi_chunk_bytes = std::int64_t{1} << 30;  // mpi: larger messages are cut (its counts have 32 bits)
 };
 

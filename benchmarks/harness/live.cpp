@@ -16,6 +16,12 @@ namespace {
 
 constexpr double kTerminalPeriod = 0.1, kPlainPeriod = 5;
 
+// MPI launchers give a process a terminal without a width, whatever they do with what is written to it.
+bool can_rewrite(std::FILE* out) {
+  winsize size{};
+  return isatty(fileno(out)) == 1 && ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+}
+
 // A line that wraps cannot be rewritten: it is cut one column short of the terminal's width.
 std::string cut_to_terminal(std::string text, std::FILE* out) {
   winsize size{};
@@ -39,7 +45,7 @@ std::string live_text(const LiveStatus& s) {
   return text;
 }
 
-LiveLine::LiveLine(std::FILE* out) : LiveLine(out, isatty(fileno(out)) == 1) {}
+LiveLine::LiveLine(std::FILE* out) : LiveLine(out, can_rewrite(out)) {}
 
 LiveLine::~LiveLine() { clear(); }
 

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,8 +22,17 @@ using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
 constexpr int kControlTag = 0, kFirstTag = 2;
-constexpr auto kAnswerTime = Milliseconds(1000);  // for the answers to a claim
-constexpr auto kLinger = Milliseconds(3000);      // longer: the speaker's exit is to come first
+// After a signal: launchers kill what still runs a second after their SIGTERM, and the words must be out by then.
+constexpr auto kAnswerTimeAfterSignal = Milliseconds(300);
+constexpr auto kLinger = Milliseconds(3000);  // longer: the speaker's exit is to come first
+
+// Launchers pass on Ctrl-C as SIGTERM, and end so the other ranks when one of them was killed.
+std::string interruption(int signal) {
+  if (signal == SIGTERM)
+    return "the run was interrupted by SIGTERM from its launcher (which was interrupted itself, or has lost a rank) "
+           "before it had ended: there is no result";
+  return fmt::format("the run was interrupted by signal {} before it had ended: there is no result", signal);
+}
 
 // Quick tests first: most messages are there at once. Then sleeps, short enough that nobody notices, long enough to
 // leave the core to those who compute.
@@ -64,7 +74,9 @@ struct Transport::Posted {
 };
 
 Transport::Transport(const WorldOptions& options)
-    : timeout_seconds_(options.timeout_seconds), chunk_bytes_(options.mpi_chunk_bytes) {
+    : timeout_seconds_(options.timeout_seconds),
+      chunk_bytes_(options.mpi_chunk_bytes),
+      interrupted_(options.interrupted) {
   int already = 0, level = 0;
   check(MPI_Initialized(&already), "MPI_Initialized");
   require(!already, "MPI can be started only once in a process: a second world mpi was asked for");
@@ -129,6 +141,12 @@ void Transport::listen() {
 }
 
 void Transport::look() {
+  handle_messages();
+  const int signal = interrupted_ ? interrupted_->load() : 0;
+  if (signal != 0 && !poisoned_) claim(interruption(signal), kAnswerTimeAfterSignal);
+}
+
+void Transport::handle_messages() {
   for (;;) {
     int arrived = 0;
     MPI_Status status;
@@ -179,16 +197,16 @@ void Transport::give_up(const std::string& message) {
   throw_cause();
 }
 
-void Transport::claim(const std::string& message) noexcept {
+void Transport::claim(const std::string& message, Milliseconds answer_time) noexcept {
   try {
-    look();
+    handle_messages();
     if (poisoned_) return;  // somebody was first
     poisoned_ = speaks_ = true;
     cause_ = fmt::format("rank {} on {}: {}", rank_, host_name(), message);
     answered_[static_cast<std::size_t>(rank_)] = 1;
     for (int peer = 0; peer < size_; ++peer)
       if (peer != rank_) tell(peer, Kind::poison, cause_);
-    const auto until = Clock::now() + kAnswerTime;
+    const auto until = Clock::now() + answer_time;
     const auto all = [&] { return std::all_of(answered_.begin(), answered_.end(), [](char c) { return c != 0; }); };
     while (!all() && Clock::now() < until) {
       look();

@@ -7,6 +7,7 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -46,6 +47,8 @@ struct Envelope {
 };
 constexpr std::int64_t kInline = 4000;  // payloads up to here travel with their envelope
 
+constexpr auto kAnswerTime = std::chrono::milliseconds(1000);  // for the answers to a claim
+
 class Transport {
  public:
   // Starts MPI and checks what was wanted against what the launcher gave.
@@ -70,7 +73,7 @@ class Transport {
   [[noreturn]] void give_up(const std::string& message);  // claims, then throws
   // Tells everyone that the world has failed, and waits a moment for their answers. Of several ranks that claim at the
   // same time the lowest speaks; the others' claims answer its own.
-  void claim(const std::string& message) noexcept;
+  void claim(const std::string& message, std::chrono::milliseconds answer_time = kAnswerTime) noexcept;
   // A request is left behind whose buffers will go: from now on MPI must not move data, so it is not called any more.
   void abandon() noexcept { abandoned_ = true; }
 
@@ -92,7 +95,8 @@ class Transport {
   void check_options(const WorldOptions&) const;
   void tell(int world_rank, Kind, const std::string& text);
   void listen();
-  void look();  // handles control messages, frees sent ones
+  void look();             // handles messages, and fails the world when a signal was noted
+  void handle_messages();  // control messages; frees sent ones
   void hear(int from, const Control&);
   void flush();
   std::string trouble(Wait&, bool expired) const;
@@ -100,6 +104,7 @@ class Transport {
   int rank_ = 0, size_ = 1;
   double timeout_seconds_;
   std::int64_t chunk_bytes_;
+  const std::atomic<int>* interrupted_;
   int tag_limit_ = 32767;
   std::map<int, std::uint64_t> tags_;
   std::list<std::shared_ptr<Posted>> posted_;

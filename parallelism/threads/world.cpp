@@ -201,8 +201,8 @@ void run_rank(const std::shared_ptr<World>& world, const std::shared_ptr<Room>& 
 
 // A thread cannot be ended from outside, and what it refers to must not go away under it. So the process ends here.
 [[noreturn]] void end_without(const std::vector<int>& stuck, const std::string& cause, double seconds) {
-  fmt::print(stderr, "error: {}\n  {} did not end within {:g} s after that: the process ends without it\n", cause,
-             rank_list(stuck), seconds);
+  fmt::print(stderr, "quadrille: error: {} ({} did not end within {:g} s after that: the process ends without it)\n",
+             cause, rank_list(stuck), seconds);
   std::_Exit(kExitStuckRank);
 }
 

@@ -2,19 +2,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the real program as a person would: good runs, and every kind of bad input. Each refusal must come within seconds,
 with its own exit code, as one message on standard error, and leave nothing behind that looks like a result.
-usage: end_to_end.py PROGRAM SOURCE_FOLDER"""
+usage: end_to_end.py PROGRAM SOURCE_FOLDER [--mpi LAUNCHER] [--backends NAME ...]"""
+import argparse
 import json
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
 import time
 
-PROGRAM, SOURCE = os.path.abspath(sys.argv[1]), sys.argv[2]
+parser = argparse.ArgumentParser()
+parser.add_argument("program")
+parser.add_argument("source")
+parser.add_argument("--mpi", metavar="LAUNCHER", help="also run under this launcher")
+parser.add_argument("--faulty", metavar="PROGRAM", help="tests/benchmarks/faulty_quadrille")
+parser.add_argument("--only", metavar="PART", help="one of the functions at the end of this file")
+parser.add_argument("--backends", nargs="+", default=["reference"])
+ARGUMENTS = parser.parse_args()
+PROGRAM, SOURCE = os.path.abspath(ARGUMENTS.program), ARGUMENTS.source
 WORK = tempfile.mkdtemp(prefix="quadrille_")
-FAILURE, BAD_INPUT, NOT_REACHED, DIVERGED, DIFFERS = 1, 2, 4, 5, 7
+FAILURE, BAD_INPUT, NOT_REACHED, DIVERGED, NOT_VALID, DIFFERS = 1, 2, 4, 5, 6, 7
+KILLED = 128 + signal.SIGKILL
 # Small enough for the reference back end: a run takes a fraction of a second.
 SUITE = {
     "name": "small",
@@ -46,11 +57,12 @@ def suite(name="small", **changes):
     return path
 
 
-def run(*words, env=None, seconds=30):
+def run(*words, env=None, seconds=30, mpi=0, program=PROGRAM):
     global count
     count += 1
+    launcher = [ARGUMENTS.mpi, "--quiet", "-n", str(mpi)] if mpi else []
     begin = time.monotonic()
-    done = subprocess.run([PROGRAM, *words], cwd=WORK, capture_output=True, text=True, timeout=seconds, check=False,
+    done = subprocess.run([*launcher, program, *words], cwd=WORK, capture_output=True, text=True, timeout=seconds, check=False,
                           env={**os.environ, **(env or {})})
     done.seconds = time.monotonic() - begin
     return done
@@ -69,8 +81,13 @@ def out(name):
     return os.path.join(WORK, name)
 
 
-def refused(what, words, *parts, code=BAD_INPUT, env=None, folder=None):
-    done = run(*words, env=env)
+def read_record(folder):
+    with open(out(folder + "/record.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def refused(what, words, *parts, code=BAD_INPUT, env=None, folder=None, mpi=0):
+    done = run(*words, env=env, mpi=mpi)
     expect(done.returncode == code, f"{what}: exit code {code}", done)
     expect(done.stderr.count("quadrille: error: ") == 1 and done.stderr.startswith("quadrille: error: "),
            f"{what}: exactly one message", done)
@@ -271,6 +288,155 @@ def bad_data():
     again()
 
 
+def curve(folder):
+    record = read_record(folder)
+    return ([(s["step"], s["loss"], s["gradient_norm"]) for s in record["steps"]],
+            [e["quality"] for e in record["evaluations"]])
+
+
+def over_mpi():
+    """The same layout in both worlds: the same losses, bit for bit; and errors that pass the launcher unharmed."""
+    if not ARGUMENTS.mpi:
+        return
+    for backend in ARGUMENTS.backends:
+        for strategy, ranks in (("data", 4), ("tensor", 2), ("data_tensor", 4)):
+            what = f"{strategy} on {ranks} ranks, back end {backend}"
+            name = f"mpi_{backend}_{strategy}"
+            base = ["run", suite(), "--backend", backend, "--strategy", strategy, "--threads", "1", "--oversubscribe"]
+            run(*base, "--world", "threads", "--ranks", str(ranks), "--out", out(name + "_threads"))
+            done = run(*base, "--world", "mpi", "--out", out(name), mpi=ranks)
+            expect(done.returncode == 0 and "(valid)" in done.stdout and done.stderr == "", f"{what}: a good run over MPI", done)
+            expect(done.stdout.count("SCORE") == 1 and done.stdout.count("rank  host") == 1, f"{what}: one table, one screen", done)
+            expect(f"{ranks} ranks in world mpi" in done.stdout, f"{what}: {ranks} ranks", done)
+            expect("\r" not in done.stdout, f"{what}: no carriage returns where there is no terminal", done)
+            expect(sorted(os.listdir(out(name))) == ["record.json", "result_0.txt"], f"{what}: one log and one record", done)
+            expect(curve(name) == curve(name + "_threads"), f"{what}: the losses of the thread world, bit for bit")
+            expect(len(read_record(name)["rank_lines"]) == ranks, f"{what}: all ranks are in the record")
+            run(*base, "--world", "mpi", "--out", out(name + "_again"), mpi=ranks)
+            done = run("compare", out(name), out(name + "_again"))
+            expect(done.returncode == 0 and "SAME" in done.stdout, f"{what}: twice the same bit for bit", done)
+    base = ["--backend", "reference", "--world", "mpi", "--oversubscribe", "--out", out("mpi_bad")]
+    folder = out("mpi_bad")
+    refused("misspelt key over MPI", ["run", suite("k", model__hads=3), *base], "model.hads", folder=folder, mpi=2)
+    refused("another number of ranks", ["run", suite(), *base, "--ranks", "3"], "3 ranks are wanted", "gave 2", folder=folder, mpi=2)
+    refused("sizes that do not divide over MPI", ["run", suite(), "--strategy", "tensor", *base], "model.heads 2", folder=folder, mpi=3)
+    refused("missing file over MPI", ["run", text_suite("m", ["good.txt"], ["none.txt"]), *base], "none.txt", folder=folder, mpi=2)
+    refused("too many threads over MPI", ["run", suite(), "--backend", "reference", "--world", "mpi", "--threads", "4096", "--out",
+                                          folder], "--oversubscribe", folder=folder, mpi=2)
+    refused("threads under a launcher", ["run", suite(), "--backend", "reference", "--world", "threads", "--out", folder],
+            "--world mpi", folder=folder, mpi=2)
+    hard = suite("hard", run__target__value=0.01)
+    done = run("run", hard, "--backend", "reference", "--oversubscribe", "--out", out("mpi_hard"), mpi=2)
+    expect(done.returncode == NOT_REACHED and done.stderr == "", "exit codes pass the launcher: target not reached", done)
+    wild = suite("wild", training__rate={"peak": 1e30}, run__target__value=0.01)
+    done = run("run", wild, "--backend", "reference", "--oversubscribe", "--out", out("mpi_wild"), mpi=2)
+    expect(done.returncode == DIVERGED and done.stderr == "", "exit codes pass the launcher: diverged", done)
+    done = run("run", suite(), "--backend", "reference", "--oversubscribe", "--runs", "3", "--out", out("mpi_set"), mpi=2)
+    expect(done.returncode == 0 and "olympic mean" in done.stdout, "three runs over MPI", done)
+    done = run("run", suite(), "--backend", "reference", "--oversubscribe", "--trace", out("mpi_trace.json"), "--out",
+               out("mpi_traced"), mpi=2)
+    with open(out("mpi_trace.json"), encoding="utf-8") as file:
+        ranks = {event["pid"] for event in json.load(file)["traceEvents"]}
+    expect(ranks == {0, 1}, "the trace over MPI has both ranks", done)
+
+
+def no_result(what, folder):
+    """Nothing that was left behind can be taken for a result."""
+    expect(not os.path.exists(out(folder + "/record.json")), f"{what}: no record")
+    if os.path.exists(out(folder + "/result_0.txt")):
+        with open(out(folder + "/result_0.txt"), encoding="utf-8") as file:
+            expect("run_stop" not in file.read(), f"{what}: the log does not look like a result")
+        done = run("score", out(folder))
+        expect(done.returncode == NOT_VALID and "the run ended early" in done.stdout and "Score  none" in done.stdout,
+               f"{what}: no score of it", done)
+
+
+def faults_in_one_rank():
+    if not ARGUMENTS.faulty:
+        return
+    program = os.path.abspath(ARGUMENTS.faulty)
+    host = os.uname().nodename
+    long = suite("long", training__steps=100000, run__target__value=0.01, run__evaluate_every=0)
+    worlds = [("threads", "reference", 0), ("mpi", "reference", 3)]
+    for world, backend, mpi in worlds if ARGUMENTS.mpi else worlds[:1]:
+        def planted(what, fault, *parts, ranks=3, strategy="data", timeout="30", within=8, code=None):
+            name = f"planted_{world}_{fault.replace(' ', '_')}"
+            done = run("run", long, "--backend", backend, "--world", world, *([] if mpi else ["--ranks", str(ranks)]), "--threads",
+                       "1", "--oversubscribe", "--strategy", strategy, "--timeout", timeout, "--set", "training.batch_size=6", "--out",
+                       out(name), env={"QUADRILLE_PLANTED": fault}, mpi=ranks if mpi else 0, program=program)
+            what = f"{what}, world {world}"
+            if code is None:
+                expect(done.returncode not in (0, BAD_INPUT, NOT_REACHED, DIVERGED), f"{what}: ends in failure", done)
+                expect(done.stderr.count("error: ") == 1 and done.stderr.startswith("quadrille: error: rank ")
+                       and done.stderr.count("\n") == 1, f"{what}: exactly one message", done)
+                no_result(what, name)
+            else:
+                expect(done.returncode == code, f"{what}: ends with {code}", done)
+                expect(done.stderr == "" or (code == KILLED and "SIGTERM" in done.stderr and done.stderr.count("\n") == 1),
+                       f"{what}: nothing on the error stream but what the launcher did", done)
+            expect(done.seconds < within, f"{what}: within {within} s, took {done.seconds:.1f}", done)
+            for part in parts:
+                expect(part in done.stderr, f"{what}: says '{part}'", done)
+            return done, name
+
+        for rank in range(3):
+            planted("an error", f"throw {rank} 40", f"rank {rank} on {host}: the last wheel came off")
+        planted("no memory", "no_memory 1 40", f"rank 1 on {host}: ")
+        for rank in (0, 2):
+            planted("sleep", f"sleep {rank} 40", f" on {host}: all_reduce of ", ", number ", " in group data waited 1 s and gave up",
+                    f"rank {rank} had not arrived", timeout="1")
+        planted("sleep in a tensor group", "sleep 1 40", f"rank 0 on {host}: all_reduce", "in group x waited 1 s",
+                "rank 1 had not arrived", timeout="1", ranks=2, strategy="tensor")
+        planted("a message left out", "skip 1 41", f" on {host}: the ranks of group data disagree about message number 41", "rank 1 called all_reduce of ")
+        done, name = planted("not a number in one rank's loss", "nan 1 7 3", code=DIVERGED)
+        expect(done.stdout.count("diverged") >= 1 and done.stdout.count("SCORE") == 1, "the screen says diverged", done)
+        record = read_record(name)
+        expect(record["stop_reason"] == "diverged" and not record["verdict"]["valid"] and "seconds_to_target" not in record,
+               "the record says diverged")
+        expect([s["step"] for s in record["steps"]][-2:] == [7, 8] and not record["steps"][6].get("finite", True),
+               f"all ranks stop at the report after the step: {record['steps'][-2:]}")
+        done, name = planted("not a number in one rank's gradient", "nan 2 40", code=DIVERGED)
+        expect(read_record(name)["stop_reason"] == "diverged", "the record says diverged after a bad gradient")
+        if mpi:  # who is killed says nothing; the launcher ends the others
+            _, name = planted("a killed rank", "killed 1 40", code=KILLED)
+            no_result("a killed rank", name)
+
+
+def interruptions():
+    """SIGINT and SIGTERM in the middle of a run: one message, no result, within a moment."""
+    global count
+    long = suite("long", training__steps=1000000, run__target__value=0.01, run__evaluate_every=0)
+    cases = [("threads", ["--ranks", "1"], []), ("threads", ["--ranks", "2"], [])]
+    if ARGUMENTS.mpi:
+        cases.append(("mpi", [], [ARGUMENTS.mpi, "--quiet", "-n", "2"]))
+    for number, (world, words, launcher) in enumerate(cases):
+        for kind in (signal.SIGINT, signal.SIGTERM):
+            what = f"{kind.name} {world} {' '.join(words)}"
+            name = f"interrupted_{number}_{kind.name}"
+            count += 1
+            process = subprocess.Popen([*launcher, PROGRAM, "run", long, "--backend", "reference", "--world", world, *words,
+                                        "--oversubscribe", "--out", out(name)], cwd=WORK, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True)
+            begin = time.monotonic()
+            log = out(name + "/result_0.txt")
+            while time.monotonic() < begin + 20:  # until it trains
+                if os.path.exists(log) and "block_start" in open(log, encoding="utf-8").read():
+                    break
+                time.sleep(0.05)
+            begin = time.monotonic()
+            process.send_signal(kind)
+            try:
+                _, errors = process.communicate(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                _, errors = process.communicate()
+            seconds = time.monotonic() - begin
+            expect(process.returncode != 0 and seconds < 2.5, f"{what}: ended with {process.returncode} after {seconds:.1f} s")
+            expect(errors.count("quadrille: error: ") == 1 and errors.count("\n") == 1 and "interrupted by SIG" in errors,
+                   f"{what}: one message, not {errors!r}")
+            no_result(what, name)
+
+
 def information():
     done = run("list")
     expect(done.returncode == 0 and "gpt_tiny" in done.stdout and "data_tensor" in done.stdout, "list", done)
@@ -282,7 +448,9 @@ def information():
     expect(done.returncode == 0 and "a run would be refused" in done.stdout and "C4" in done.stdout, "plan without data", done)
 
 
-for part in (good_runs, sets_of_runs, other_endings, suites_and_options, bad_data, information):
+for part in (good_runs, sets_of_runs, other_endings, suites_and_options, bad_data, over_mpi, faults_in_one_rank, interruptions, information):
+    if ARGUMENTS.only not in (None, part.__name__):
+        continue
     begin = time.monotonic()
     part()
     print(f"{part.__name__}: {time.monotonic() - begin:.1f} s")

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The real program with one fault in one rank, for end_to_end.py: QUADRILLE_PLANTED="KIND RANK NUMBER [ELEMENTS]" does
+// KIND on RANK at its NUMBER-th sum (from 1) of at least, with ELEMENTS given exactly, that many numbers. Kinds: throw,
+// no_memory, sleep (for ever), skip (leaves the message out), nan (in the first number it gives), killed.
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <new>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "benchmarks/program.h"
+#include "core/error.h"
+
+namespace quadrille {
+
+namespace {
+
+struct Plan {
+  std::string kind;
+  int rank = -1;
+  std::int64_t number = 0, elements = 0, seen = 0;  // seen: by all groups of the rank
+};
+
+Plan plan_from_environment() {
+  Plan plan;
+  if (const char* text = std::getenv("QUADRILLE_PLANTED"))
+    std::istringstream(text) >> plan.kind >> plan.rank >> plan.number >> plan.elements;
+  return plan;
+}
+
+class Saboteur : public Communicator {
+ public:
+  Saboteur(std::unique_ptr<Communicator> right, std::shared_ptr<Plan> plan)
+      : right_(std::move(right)), plan_(std::move(plan)) {}
+  int rank() const override { return right_->rank(); }
+  int size() const override { return right_->size(); }
+  const std::string& name() const override { return right_->name(); }
+
+  Ticket all_reduce(const Tensor& inout, Reduce how, Stream& s) override {
+    const bool counts = plan_->elements == 0 || plan_->elements == inout.count();
+    if (counts && ++plan_->seen == plan_->number) {
+      if (plan_->kind == "skip") return Ticket();
+      commit(inout);
+    }
+    return right_->all_reduce(inout, how, s);
+  }
+  Ticket all_gather(const Tensor& full, const Tensor& mine, Stream& s) override {
+    return right_->all_gather(full, mine, s);
+  }
+  Ticket reduce_scatter(const Tensor& mine, const Tensor& full, Reduce how, Stream& s) override {
+    return right_->reduce_scatter(mine, full, how, s);
+  }
+  Ticket all_to_all(const Tensor& out, const Tensor& in, Stream& s) override { return right_->all_to_all(out, in, s); }
+  Ticket broadcast(const Tensor& inout, int root, Stream& s) override { return right_->broadcast(inout, root, s); }
+  Ticket send(const Tensor& t, int to, Stream& s) override { return right_->send(t, to, s); }
+  Ticket receive(const Tensor& t, int from, Stream& s) override { return right_->receive(t, from, s); }
+  void barrier() override { right_->barrier(); }
+  std::vector<Json> exchange(const Json& mine) override { return right_->exchange(mine); }
+  std::unique_ptr<Communicator> split(const std::function<int(int)>& colour_of, std::string name) override {
+    return std::make_unique<Saboteur>(right_->split(colour_of, std::move(name)), plan_);
+  }
+  void poison(const std::string& message) noexcept override { right_->poison(message); }
+  void report_to(Ledger* ledger) override { right_->report_to(ledger); }
+
+ private:
+  void commit(const Tensor& numbers) const {
+    if (plan_->kind == "throw") fail("the last wheel came off");
+    if (plan_->kind == "no_memory") throw std::bad_alloc();
+    if (plan_->kind == "sleep") std::this_thread::sleep_for(std::chrono::hours(1));
+    if (plan_->kind == "killed") std::raise(SIGKILL);
+    if (plan_->kind != "nan") return;
+    if (numbers.dtype() == DType::f64)
+      numbers.host<double>()[0] = std::numeric_limits<double>::quiet_NaN();
+    else
+      numbers.host<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+  }
+  std::unique_ptr<Communicator> right_;
+  std::shared_ptr<Plan> plan_;
+};
+
+}  // namespace
+
+}  // namespace quadrille
+
+int main(int count, char** words) {
+  using namespace quadrille;
+  return run_program(count, words, [](std::unique_ptr<Communicator> world) -> std::unique_ptr<Communicator> {
+    Plan plan = plan_from_environment();
+    if (plan.rank != world->rank()) return world;
+    return std::make_unique<Saboteur>(std::move(world), std::make_shared<Plan>(plan));
+  });
+}
