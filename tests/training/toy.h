@@ -57,6 +57,10 @@ struct Hooks {
   const Ops& (*ops)() = nullptr;  // instead of the back end's
   std::function<void(Trainer&, int rank)> after_steps;
 };
+// What one rank of `world` does and sees; collective. `work` is its own.
+Outcome train_rank(std::unique_ptr<Communicator> world, const Workload&, const Backend&, int steps,
+                   const Hooks& hooks = {});
+// The same on thread ranks.
 Outcome train(Workload, const std::string& strategy, int ranks, int steps, const std::string& backend = "reference",
               const Hooks& hooks = {});
 
@@ -68,6 +72,7 @@ struct Bounds {
 };
 inline constexpr Bounds kF64{1e-12, 1e-12, 1e-12};
 inline constexpr Bounds kF32{2e-6, 3e-5, 2e-5};  // four times the noise measured for a changed order of summation
+inline constexpr Bounds kF32AdamW{2e-6, 3e-5, 1e-4};
 std::string difference(const Outcome& serial, const Outcome& layout, const Bounds&);
 
 }  // namespace quadrille::toy
