@@ -19,9 +19,8 @@ using toy::Layout;
 using Changes = std::vector<std::pair<std::string, Json>>;
 
 Changes adamw(const char* dtype) {
-  return {{"optimizer", parse_json(R"({"kind": "adamw", "weight_decay": 0.1})", "t")},
-          {"rate", parse_json(R"({"peak": 0.003})", "t")},
-          {"dtype", dtype}};
+  return {
+      {"optimizer", parse_json(toy::kAdamW, "t")}, {"rate", parse_json(R"({"peak": 0.003})", "t")}, {"dtype", dtype}};
 }
 
 std::vector<Layout> layouts_named(const std::vector<std::string>& names) {
