@@ -1,68 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 // The law: every layout equals the serial run. One SGD step from perturbed weights, all gradients and new weights;
-// twenty AdamW steps; in f64 to rounding, in f32 to the noise of summation.
+// twenty AdamW steps; in f64 to rounding, in f32 to the noise of summation, on each back end that was built; the Llama
+// form of the model; gradients accumulated over micro-batches.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "kernels/backend.h"
+#include "tests/training/layouts.h"
 #include "tests/training/toy.h"
 
 namespace quadrille {
 namespace {
 
-struct Layout {
-  std::string name;
-  int ranks;
-  std::string table;
-};
-void PrintTo(const Layout& l, std::ostream* out) { *out << l.name; }
+using toy::kLayouts;
+using toy::kSerial;
+using toy::Layout;
+using Changes = std::vector<std::pair<std::string, Json>>;
 
-const std::vector<Layout> kLayouts = {
-    {"data2", 2, R"({"mesh": [["data", "*"]], "axes": {"batch": "data"}})"},
-    {"data4", 4, R"({"mesh": [["data", "*"]], "axes": {"batch": "data"}})"},
-    {"data8", 8, R"({"mesh": [["data", "*"]], "axes": {"batch": "data"}})"},
-    {"data2_depth2", 4, R"({"mesh": [["data", 2], ["depth", 2]], "axes": {"batch": ["data", "depth"]}})"},
-    {"tensor2", 2, R"({"mesh": [["x", 2]], "axes": {"heads": "x", "mlp": "x", "vocab": "x"}})"},
-    {"tensor4", 4, R"({"mesh": [["x", 4]], "axes": {"heads": "x", "mlp": "x", "vocab": "x"}})"},
-    {"data2_tensor2", 4,
-     R"({"mesh": [["data", 2], ["x", 2]], "axes": {"batch": "data", "heads": "x", "mlp": "x", "vocab": "x"}})"},
-    {"data2_tensor4", 8,
-     R"({"mesh": [["data", 2], ["x", 4]], "axes": {"batch": "data", "heads": "x", "mlp": "x", "vocab": "x"}})"},
-    {"tensor2_data2", 4,
-     R"({"mesh": [["x", 2], ["data", 2]], "axes": {"batch": "data", "heads": "x", "mlp": "x", "vocab": "x"}})"},
-    {"mlp_only2", 2, R"({"mesh": [["x", 2]], "axes": {"mlp": "x"}})"},
-    {"vocab_only3", 3, R"({"mesh": [["x", 3]], "axes": {"vocab": "x"}})"},
-    {"embed2", 2, R"({"mesh": [["y", 2]], "axes": {"embed": "y"}})"},
-    {"y2_x2", 4, R"({"mesh": [["y", 2], ["x", 2]], "axes": {"embed": "y", "heads": "x", "mlp": "x", "vocab": "x"}})"},
-    {"data2_y2_x2", 8,
-     R"({"mesh": [["data", 2], ["y", 2], ["x", 2]], "axes": {"batch": "data", "embed": "y", "heads": "x", "mlp": "x", "vocab": "x"}})"},
-    {"tensor2_sequence", 2,
-     R"({"mesh": [["x", 2]], "axes": {"heads": "x", "mlp": "x", "vocab": "x", "sequence": "x"}})"},
-    {"data2_tensor4_sequence", 8,
-     R"({"mesh": [["data", 2], ["x", 4]], "axes": {"batch": "data", "heads": "x", "mlp": "x", "vocab": "x", "sequence": "x"}})"},
-    {"heads_pass_y", 4,
-     R"({"mesh": [["y", 2], ["x", 2]], "axes": {"embed": "y", "heads": "x", "mlp": "x", "vocab": "x"}, "passing": [["heads", "heads", "y"]]})"},
-};
+Changes adamw(const char* dtype) {
+  return {
+      {"optimizer", parse_json(toy::kAdamW, "t")}, {"rate", parse_json(R"({"peak": 0.003})", "t")}, {"dtype", dtype}};
+}
+
+std::vector<Layout> layouts_named(const std::vector<std::string>& names) {
+  std::vector<Layout> found;
+  for (const Layout& layout : kLayouts)
+    if (std::find(names.begin(), names.end(), layout.name) != names.end()) found.push_back(layout);
+  return found;
+}
+
+std::vector<std::string> built_backends() {
+  std::vector<std::string> names;
+  for (const Backend& backend : backends())
+    if (backend.absent_because.empty() && backend.name != "counting") names.emplace_back(backend.name);
+  return names;
+}
+
+// The serial run and this layout's, compared.
+std::string differs(const Workload& w, const Layout& layout, int steps, const toy::Bounds& bounds,
+                    const std::string& backend = "reference") {
+  const auto serial = toy::train(w, kSerial, 1, steps, backend);
+  return toy::difference(serial, toy::train(w, layout.table, layout.ranks, steps, backend), bounds);
+}
 
 class Law : public ::testing::TestWithParam<Layout> {};
-constexpr const char* kSerial = "{}";
 
-TEST_P(Law, OneStepInF64) {
-  const auto serial = toy::train(toy::workload(), kSerial, 1, 1);
-  EXPECT_EQ(toy::difference(serial, toy::train(toy::workload(), GetParam().table, GetParam().ranks, 1), toy::kF64), "");
-}
+TEST_P(Law, OneStepInF64) { EXPECT_EQ(differs(toy::workload(), GetParam(), 1, toy::kF64), ""); }
 
 TEST_P(Law, TwentyAdamWStepsInF64) {
-  const auto w = toy::workload({}, {{"optimizer", parse_json(R"({"kind": "adamw", "weight_decay": 0.1})", "t")},
-                                    {"rate", parse_json(R"({"peak": 0.003})", "t")}});
-  const auto serial = toy::train(w, kSerial, 1, 20);
   toy::Bounds bounds = toy::kF64;
   bounds.tensor = 1e-10;  // twenty steps of Adam's division by small second moments
-  EXPECT_EQ(toy::difference(serial, toy::train(w, GetParam().table, GetParam().ranks, 20), bounds), "");
-}
-
-TEST_P(Law, OneStepInF32) {
-  const auto w = toy::workload({}, {{"dtype", "f32"}});
-  const auto serial = toy::train(w, kSerial, 1, 1);
-  EXPECT_EQ(toy::difference(serial, toy::train(w, GetParam().table, GetParam().ranks, 1), toy::kF32), "");
+  EXPECT_EQ(differs(toy::workload({}, adamw("f64")), GetParam(), 20, bounds), "");
 }
 
 TEST_P(Law, BillsAddUpToTheModelFormula) {
@@ -78,6 +67,74 @@ TEST_P(Law, MemoryIsWhatTheForecastSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Law, ::testing::ValuesIn(kLayouts), [](const auto& info) { return info.param.name; });
+
+class LawInF32 : public ::testing::TestWithParam<std::tuple<Layout, std::string>> {
+ protected:
+  const Layout& layout() const { return std::get<0>(GetParam()); }
+  const std::string& backend() const { return std::get<1>(GetParam()); }
+};
+
+TEST_P(LawInF32, OneStep) {
+  EXPECT_EQ(differs(toy::workload({}, {{"dtype", "f32"}}), layout(), 1, toy::kF32, backend()), "");
+}
+
+TEST_P(LawInF32, TwentyAdamWSteps) {
+  EXPECT_EQ(differs(toy::workload({}, adamw("f32")), layout(), 20, toy::kF32AdamW, backend()), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, LawInF32,
+                         ::testing::Combine(::testing::ValuesIn(kLayouts), ::testing::ValuesIn(built_backends())),
+                         [](const auto& info) { return std::get<0>(info.param).name + "_" + std::get<1>(info.param); });
+
+// Rotary positions, rms norms without bias, gated MLP, two groups of shared keys and values, a head of its own.
+class LawOfLlama : public ::testing::TestWithParam<Layout> {
+ protected:
+  static Workload llama(const char* dtype) {
+    return toy::workload({{"positions", "rotary"},
+                          {"norm", "rms"},
+                          {"activation", "gated_silu"},
+                          {"bias", false},
+                          {"kv_heads", 2},
+                          {"tied_head", false}},
+                         {{"dtype", dtype}});
+  }
+};
+
+TEST_P(LawOfLlama, OneStepInF64) { EXPECT_EQ(differs(llama("f64"), GetParam(), 1, toy::kF64), ""); }
+
+TEST_P(LawOfLlama, OneStepInF32) {
+  for (const std::string& backend : built_backends())
+    EXPECT_EQ(differs(llama("f32"), GetParam(), 1, toy::kF32, backend), "") << backend;
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, LawOfLlama,
+                         ::testing::ValuesIn(layouts_named({"data2", "data8", "tensor2", "data2_tensor2",
+                                                            "tensor2_data2", "mlp_only2", "vocab_only3", "embed2",
+                                                            "y2_x2", "data2_y2_x2", "tensor2_sequence"})),
+                         [](const auto& info) { return info.param.name; });
+
+// The whole batch at once against rows of two at a time, under each layout.
+class LawOfMicroBatches : public ::testing::TestWithParam<Layout> {};
+
+TEST_P(LawOfMicroBatches, OneStepInF64) {
+  const auto serial = toy::train(toy::workload(), kSerial, 1, 1);
+  const auto w = toy::workload({}, {{"micro_batch", 2}});
+  EXPECT_EQ(toy::difference(serial, toy::train(w, GetParam().table, GetParam().ranks, 1), toy::kF64), "");
+}
+
+TEST_P(LawOfMicroBatches, OneStepInF32) {
+  for (const std::string& backend : built_backends()) {
+    const auto serial = toy::train(toy::workload({}, {{"dtype", "f32"}}), kSerial, 1, 1, backend);
+    const auto w = toy::workload({}, {{"dtype", "f32"}, {"micro_batch", 2}});
+    EXPECT_EQ(toy::difference(serial, toy::train(w, GetParam().table, GetParam().ranks, 1, backend), toy::kF32), "")
+        << backend;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, LawOfMicroBatches,
+                         ::testing::ValuesIn(layouts_named({"data2", "tensor2", "tensor4", "data2_tensor2", "y2_x2",
+                                                            "tensor2_sequence", "data2_y2_x2"})),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace quadrille

@@ -59,50 +59,58 @@ Workload workload(const std::vector<std::pair<std::string, Json>>& model,
   return w;
 }
 
+Outcome train_rank(std::unique_ptr<Communicator> world, const Workload& w, const Backend& backend, int steps,
+                   const Hooks& hooks) {
+  const std::int64_t tokens = w.model.at("tokens").integer();
+  const AddressedText data(24, tokens, w.vocabulary), held_out(11, tokens, w.vocabulary);
+  const int rank = world->rank(), ranks = world->size();
+  if (backend.use_threads) backend.use_threads(1);
+  if (hooks.world) world = hooks.world(std::move(world));
+  const Mesh mesh(std::move(world), mesh_of(w.strategy, ranks));
+  Ledger ledger;
+  Trainer trainer(w, mesh, backend, ledger);
+  mesh.report_to(&ledger);
+  trainer.perturb(0.2, 3);
+  Outcome outcome;
+  const auto note = [&](const std::optional<StepReport>& report) {
+    if (report) outcome.losses.push_back(report->loss), outcome.norms.push_back(report->gradient_norm);
+  };
+  for (int k = 0; k < steps; ++k) note(trainer.step(data, k));
+  note(trainer.flush());
+  if (hooks.after_steps) hooks.after_steps(trainer, rank);
+  outcome.hash = trainer.replica_hash();
+  outcome.work = ledger.work();
+  outcome.messages = ledger.messages();
+  outcome.evaluation = trainer.evaluate(held_out).quality;
+  for (const auto& name : trainer.parameter_names()) {
+    outcome.gradients[name] = trainer.whole_gradient(name);
+    outcome.values[name] = trainer.whole_value(name);
+  }
+  outcome.model_flops_full = trainer.model_flops_full() * steps;
+  outcome.memory = trainer.memory();
+  outcome.forecast = forecast(w, backend, ranks, rank).memory;
+  return outcome;
+}
+
 Outcome train(Workload w, const std::string& strategy, int ranks, int steps, const std::string& backend_name,
               const Hooks& hooks) {
   Backend backend = backend_named(backend_name);
   if (hooks.ops) backend.ops = hooks.ops;
   w.strategy = parse_json(strategy, "strategy");
   check_workload(w, ranks);
-  const std::int64_t tokens = w.model.at("tokens").integer();
-  const AddressedText data(24, tokens, w.vocabulary), held_out(11, tokens, w.vocabulary);
   Outcome outcome;
+  Work work;
   std::mutex mutex;
   WorldOptions options;
   options.ranks = ranks;
   run_threads(options, [&](std::unique_ptr<Communicator> world) {
     const int rank = world->rank();
-    if (hooks.world) world = hooks.world(std::move(world));
-    const Mesh mesh(std::move(world), mesh_of(w.strategy, ranks));
-    Ledger ledger;
-    Trainer trainer(w, mesh, backend, ledger);
-    mesh.report_to(&ledger);
-    trainer.perturb(0.2, 3);
-    std::vector<StepReport> reports;
-    for (int k = 0; k < steps; ++k)
-      if (auto r = trainer.step(data, k)) reports.push_back(*r);
-    reports.push_back(*trainer.flush());
-    if (hooks.after_steps) hooks.after_steps(trainer, rank);
-    const std::uint64_t hash = trainer.replica_hash();
-    const Work work = ledger.work();
-    const auto messages = ledger.messages();
-    const EvaluationReport evaluation = trainer.evaluate(held_out);
-    std::map<std::string, std::vector<double>> gradients, values;
-    for (const auto& name : trainer.parameter_names())
-      gradients[name] = trainer.whole_gradient(name), values[name] = trainer.whole_value(name);
-    std::lock_guard lock(mutex);
-    outcome.work += work;
-    if (rank != 0) return;
-    for (const StepReport& r : reports) outcome.losses.push_back(r.loss), outcome.norms.push_back(r.gradient_norm);
-    outcome.gradients = std::move(gradients), outcome.values = std::move(values);
-    outcome.evaluation = evaluation.quality;
-    outcome.messages = messages;
-    outcome.hash = hash;
-    outcome.model_flops_full = trainer.model_flops_full() * steps;
-    outcome.memory = trainer.memory();
-    outcome.forecast = forecast(w, backend, ranks, 0).memory;
+    Outcome mine = train_rank(std::move(world), w, backend, steps, hooks);
+    const std::lock_guard lock(mutex);
+    work += mine.work;
+    if (rank == 0) outcome = std::move(mine);
   });
+  outcome.work = work;
   return outcome;
 }
 
