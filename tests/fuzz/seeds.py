@@ -7,6 +7,7 @@ import re
 import struct
 import sys
 import tarfile
+import zlib
 from pathlib import Path
 
 root = Path(__file__).resolve().parents[2]
@@ -41,6 +42,8 @@ for path, text in zip(strategies, tables):
 passing = {"mesh": [["a", 2], ["b", "*"]], "axes": {"batch": "a", "heads": ["b"], "mlp": ["b", "a"]},
            "passing": [["mlp", "sequence", "b"]], "may_gather": ["embed"], "store": {}, "pipeline": {}}
 seed("strategy", "passing", b"\x03" + json.dumps(passing).encode())
+wide = {"mesh": [["a", 1 << 24], ["b", 1 << 24], ["c", 1 << 24], ["d", "*"]], "axes": {"batch": "a"}}
+seed("strategy", "wide", b"\x07" + json.dumps(wide).encode())
 words("strategy", tables + [json.dumps(passing)], big)
 
 tiny = {"kind": "gpt", "layers": 1, "embed": 8, "heads": 4, "mlp": 32, "tokens": 8, "vocabulary": 13, "dropout": 0.1}
@@ -51,6 +54,9 @@ for text in texts:
     suite = json.loads(text)
     if "model" in suite and "training" in suite:
         workloads.append({"model": {**suite["model"], "layers": 1}, "training": suite["training"], "strategy": json.loads(tables[0])})
+for change in ({"micro_batch": 1 << 62}, {"batch_size": (1 << 62) - 1}):  # numbers that a product or a loop does not bear
+    workloads.append({"model": tiny, "training": {**schooling, **change},
+                      "strategy": {"mesh": [["d", "*"]], "axes": {"batch": "d"}}})
 for number, workload in enumerate(workloads):
     for ranks in (1, 4):
         seed("configuration", f"{number}-{ranks}", bytes([ranks - 1]) + json.dumps(workload).encode())
@@ -72,10 +78,9 @@ seed("token_files", "megatron-small", b"\x02\x0a" + small)
 
 rdx, rdb = (data / "small.rdx").read_bytes(), (data / "small.rdb").read_bytes()
 seed("rdata", "small", b"\x00" + struct.pack("<H", len(rdx)) + rdx + rdb)
-import zlib  # noqa: E402
 
-plain = zlib.decompress(rdx)
-seed("rdata", "plain-index", b"\x01" + struct.pack("<H", len(plain)) + plain + zlib.decompress(rdb[4:]) if rdb else b"")
+plain = zlib.decompress(rdx, 47)
+seed("rdata", "plain-index", b"\x01" + struct.pack("<H", len(plain)) + plain + zlib.decompressobj().decompress(rdb[4:]))
 
 for path in sorted(data.glob("*.deb")):
     seed("package", path.name, b"\x00" + path.read_bytes())
