@@ -20,6 +20,12 @@ struct Close {
 };
 using Archive = std::unique_ptr<archive, Close>;
 
+// libarchive gives no words for some failures.
+std::string_view reason(archive* reader) {
+  const char* words = archive_error_string(reader);
+  return words ? words : "libarchive does not say why";
+}
+
 Archive open_memory(std::string_view data, bool outer, const std::string& name) {
   Archive reader(archive_read_new());
   require(reader != nullptr, "no memory to unpack {}", name);
@@ -32,7 +38,7 @@ Archive open_memory(std::string_view data, bool outer, const std::string& name) 
     archive_read_support_filter_gzip(reader.get());
   }
   require(archive_read_open_memory(reader.get(), data.data(), data.size()) == ARCHIVE_OK, "{} cannot be unpacked: {}",
-          name, archive_error_string(reader.get()));
+          name, reason(reader.get()));
   return reader;
 }
 
@@ -41,7 +47,7 @@ std::string next_path(archive* reader, const std::string& name) {
   archive_entry* entry = nullptr;
   const int state = archive_read_next_header(reader, &entry);
   if (state == ARCHIVE_EOF) return "";
-  require(state == ARCHIVE_OK, "{} is truncated or damaged: {}", name, archive_error_string(reader));
+  require(state == ARCHIVE_OK, "{} is truncated or damaged: {}", name, reason(reader));
   const char* path = archive_entry_pathname(entry);
   require(path && *path, "{} holds a file without a name", name);
   return path;
@@ -52,7 +58,7 @@ std::string content(archive* reader, const std::string& name) {
   std::array<char, 1 << 16> room;
   for (;;) {
     const la_ssize_t n = archive_read_data(reader, room.data(), room.size());
-    require(n >= 0, "{} is truncated or damaged: {}", name, archive_error_string(reader));
+    require(n >= 0, "{} is truncated or damaged: {}", name, reason(reader));
     if (n == 0) return text;
     text.append(room.data(), static_cast<std::size_t>(n));
     require(text.size() <= kLimit, "{} unpacks to more than {} bytes", name, kLimit);

@@ -80,6 +80,8 @@ std::vector<MeshAxis> mesh_axes(const Json& table, int ranks) {
     require(n >= 1 && n <= 1 << 24, "{}: the extent of mesh axis \"{}\" is {}: it must be a positive count of ranks",
             edge.origin(), edge.at(0).string(), n);
     known *= n;
+    require(known <= 1 << 24, "{}: with axis \"{}\" the mesh has {} places: at most {} ranks can be counted",
+            edge.origin(), edge.at(0).string(), known, 1 << 24);
     axes.push_back({edge.at(0).string(), static_cast<int>(n)});
   }
   const auto extents = [&] {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every fault of a workload on a world of this size, found before anything is allocated, all at once.
+#include <algorithm>
+
 #include "core/error.h"
 #include "models/model.h"
 #include "parallelism/world.h"
@@ -9,10 +11,13 @@ namespace quadrille {
 
 namespace {
 
+constexpr std::int64_t kMostParts = 1 << 16;  // listed in messages; an extent may have 63 bits
+
 std::string divisors(std::int64_t n) {
   std::string out;
   int listed = 0;
-  for (std::int64_t d = 1; d <= n && listed < 24; ++d)
+  const std::int64_t most = std::min(n, kMostParts);
+  for (std::int64_t d = 1; d <= most && listed < 24; ++d)
     if (n % d == 0) out += (listed++ ? ", " : "") + std::to_string(d);
   return out;
 }
@@ -33,6 +38,12 @@ void check_batch(const TrainingConfig& t, const Plan& plan, std::vector<std::str
           fmt::format("training.batch_size {} ({}) cannot be cut into {} equal parts (mesh {}): use a multiple of {}, "
                       "or legal parts: {}",
                       t.batch_size, t.batch_origin, parts, split_by(plan, Axis::batch), parts, divisors(t.batch_size)));
+    return;
+  }
+  if (t.micro_batch > t.batch_size / parts) {
+    faults.push_back(fmt::format(
+        "batch_size {} ({}) is less than micro_batch {} ({}) x data ranks {}: use a smaller micro_batch or fewer ranks",
+        t.batch_size, t.batch_origin, t.micro_batch, t.micro_origin, parts));
     return;
   }
   const std::int64_t rows = t.micro_batch * parts;

@@ -142,5 +142,17 @@ TEST_F(Package, WhatIsNoPackageIsSaid) {
   expect_parts(message_of([&] { unpack_package(folder / "b.deb", {}); }), {"b.deb", "No such file"});
 }
 
+// Found by tests/fuzz: a stream that libarchive refuses without a word.
+TEST_F(Package, AFailureWithoutAReasonIsSaidToo) {
+  const std::string ar =
+      "!<arch>\ndebian-binary   0           0     0     100644  4         `\n2.0\ndata.tartar.gz  0           0     0  "
+      "   100644  29        `\n";
+  const std::string_view data(
+      "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\x63\x60\x18\x05\xa3\x60\x14\x8c\x54\x00\x02\x2e\xaf\xb5\xef\x00\x04\x00"
+      "\x00\x0a\xa1\x3f\x8b",
+      33);
+  expect_parts(message_of([&] { unpack_package(ar + std::string(data), "a.deb", {}); }), {"a.deb", "damaged"});
+}
+
 }  // namespace
 }  // namespace quadrille

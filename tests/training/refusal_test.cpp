@@ -40,6 +40,15 @@ TEST(Refusal, BatchArithmeticShowsTheEquation) {
   says(refusal(R"({"mesh": [["data", 2]], "axes": {"batch": "data"}})", 2, {}, {{"micro_batch", 3}}),
        {"batch_size 8 (", "toy training:1:", "= micro_batch 3 (", "x data ranks 2 (mesh data = 2)", "multiple of 6"});
 }
+// Found by tests/fuzz: products beyond 64 bits, and divisors that nobody waits for.
+TEST(Refusal, NumbersThatNoMachineHas) {
+  const char* const data = R"({"mesh": [["data", "*"]], "axes": {"batch": "data"}})";
+  const std::int64_t huge = std::int64_t{1} << 62;
+  says(refusal(data, 4, {}, {{"micro_batch", huge}}), {"batch_size 8 (", "less than micro_batch 4611686018427387904"});
+  says(refusal(data, 4, {}, {{"batch_size", huge - 1}}), {"batch_size 4611686018427387903", "4 equal parts"});
+  says(refusal(R"({"mesh": [["a", 16777216], ["b", 16777216], ["c", 16777216]], "axes": {}})", 4),
+       {"axis \"b\"", "281474976710656 places"});
+}
 TEST(Refusal, ABatchThatCannotBeCut) {
   says(refusal(R"({"mesh": [["data", 3]], "axes": {"batch": "data"}})", 3),
        {"batch_size 8", "3 equal parts", "multiple of 3"});

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes what each fuzzer begins with: FOLDER/NAME/ (inputs as NAME_fuzz.cpp reads them) and FOLDER/NAME.dict (words)."""
+import io
+import json
+import re
+import struct
+import sys
+import tarfile
+import zlib
+from pathlib import Path
+
+root = Path(__file__).resolve().parents[2]
+out = Path(sys.argv[1])
+data = root / "tests" / "data"
+suites = sorted((root / "benchmarks" / "suites").glob("*.json"))
+strategies = sorted((root / "parallelism" / "strategies").glob("*.json"))
+
+
+def seed(fuzzer, name, content):
+    (out / fuzzer).mkdir(parents=True, exist_ok=True)
+    (out / fuzzer / name).write_bytes(content)
+
+
+def words(fuzzer, texts, extra=()):
+    found = set(extra)
+    for text in texts:
+        found.update(re.findall(r'"\w+"', text))
+    lines = sorted('"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in found)
+    (out / f"{fuzzer}.dict").write_text("\n".join(lines) + "\n")
+
+
+big = ("9223372036854775807", "4611686018427387904", "16777216", "-1", "0", "1e308", '"*"')
+texts = [path.read_text() for path in suites]
+for path, text in zip(suites, texts):
+    seed("json", path.name, text.encode() + b"\xfftraining.batch_size=8\xffmesh.x=4\xffa.b={\"c\": [1, 2.5e-3, null]}")
+words("json", texts, big)
+
+tables = [path.read_text() for path in strategies]
+for path, text in zip(strategies, tables):
+    seed("strategy", path.name, b"\x07" + text.encode())
+passing = {"mesh": [["a", 2], ["b", "*"]], "axes": {"batch": "a", "heads": ["b"], "mlp": ["b", "a"]},
+           "passing": [["mlp", "sequence", "b"]], "may_gather": ["embed"], "store": {}, "pipeline": {}}
+seed("strategy", "passing", b"\x03" + json.dumps(passing).encode())
+wide = {"mesh": [["a", 1 << 24], ["b", 1 << 24], ["c", 1 << 24], ["d", "*"]], "axes": {"batch": "a"}}
+seed("strategy", "wide", b"\x07" + json.dumps(wide).encode())
+words("strategy", tables + [json.dumps(passing)], big)
+
+tiny = {"kind": "gpt", "layers": 1, "embed": 8, "heads": 4, "mlp": 32, "tokens": 8, "vocabulary": 13, "dropout": 0.1}
+schooling = {"batch_size": 8, "steps": 20, "clip_norm": 0.5, "label_smoothing": 0.1, "dtype": "f64",
+             "optimizer": {"kind": "sgd", "momentum": 0.9}, "rate": {"peak": 0.1}}
+workloads = [{"model": tiny, "training": schooling, "strategy": json.loads(table)} for table in tables]
+for text in texts:
+    suite = json.loads(text)
+    if "model" in suite and "training" in suite:
+        workloads.append({"model": {**suite["model"], "layers": 1}, "training": suite["training"], "strategy": json.loads(tables[0])})
+for change in ({"micro_batch": 1 << 62}, {"batch_size": (1 << 62) - 1}):  # numbers that a product or a loop does not bear
+    workloads.append({"model": tiny, "training": {**schooling, **change},
+                      "strategy": {"mesh": [["d", "*"]], "axes": {"batch": "d"}}})
+for number, workload in enumerate(workloads):
+    for ranks in (1, 4):
+        seed("configuration", f"{number}-{ranks}", bytes([ranks - 1]) + json.dumps(workload).encode())
+words("configuration", [json.dumps(w) for w in workloads], big)
+
+merges = (data / "gpt2-merges.bpe").read_bytes()[:600].rsplit(b"\n", 1)[0] + b"\n"
+prose = (data / "evaluate.txt").read_bytes()[:400]
+seed("tokenizer", "merges", b"\x08" + merges + b"\xff" + prose)
+seed("tokenizer", "prose", b"\x20" + prose + b"\xff" + "Grüße, 12 'll\n\n  end".encode())
+
+for magic, version, width in ((20240520, 1, 2), (20240801, 7, 4)):
+    header = struct.pack("<256i", magic, version, 3, *[0] * 253)
+    seed("token_files", f"llmc{width}", b"\x00" + header + bytes(3 * width))
+seed("token_files", "nanogpt", b"\x01" + bytes(10))
+index = (data / "persuasion.idx").read_bytes()
+seed("token_files", "megatron", b"\x02\x40" + index[:400])
+small = b"MMIDIDX\x00\x00" + struct.pack("<QBQQ", 1, 8, 2, 3) + struct.pack("<2i2q3q", 4, 6, 0, 8, 0, 1, 2)
+seed("token_files", "megatron-small", b"\x02\x0a" + small)
+
+rdx, rdb = (data / "small.rdx").read_bytes(), (data / "small.rdb").read_bytes()
+seed("rdata", "small", b"\x00" + struct.pack("<H", len(rdx)) + rdx + rdb)
+
+plain = zlib.decompress(rdx, 47)
+seed("rdata", "plain-index", b"\x01" + struct.pack("<H", len(plain)) + plain + zlib.decompressobj().decompress(rdb[4:]))
+
+for path in sorted(data.glob("*.deb")):
+    seed("package", path.name, b"\x00" + path.read_bytes())
+archive = io.BytesIO()
+with tarfile.open(fileobj=archive, mode="w", format=tarfile.GNU_FORMAT) as tar:
+    entry = tarfile.TarInfo("usr/share/a.txt")
+    entry.size = 5
+    tar.addfile(entry, io.BytesIO(b"words"))
+seed("package", "tar", b"\x01" + archive.getvalue()[:2048])
