@@ -27,6 +27,7 @@ Exit codes
   1  failure while running                                     5  diverged: loss or gradients not finite
   2  bad input: nothing was trained                            6  ended, but the result is not valid
   3  a rank did not end after another had failed               7  compare: the runs differ
+  130, 143  ended by Ctrl-C or SIGTERM; an MPI launcher gives its own code then
 
 More: quadrille VERB --help)";
 

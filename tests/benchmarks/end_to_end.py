@@ -359,7 +359,7 @@ def faults_in_one_rank():
     long = suite("long", training__steps=100000, run__target__value=0.01, run__evaluate_every=0)
     worlds = [("threads", "reference", 0), ("mpi", "reference", 3)]
     for world, backend, mpi in worlds if ARGUMENTS.mpi else worlds[:1]:
-        def planted(what, fault, *parts, ranks=3, strategy="data", timeout="30", within=8, code=None):
+        def planted(what, fault, *parts, ranks=3, strategy="data", timeout="60", within=20, code=None):
             name = f"planted_{world}_{fault.replace(' ', '_')}"
             done = run("run", long, "--backend", backend, "--world", world, *([] if mpi else ["--ranks", str(ranks)]), "--threads",
                        "1", "--oversubscribe", "--strategy", strategy, "--timeout", timeout, "--set", "training.batch_size=6", "--out",
@@ -431,7 +431,7 @@ def interruptions():
                 process.kill()
                 _, errors = process.communicate()
             seconds = time.monotonic() - begin
-            expect(process.returncode != 0 and seconds < 2.5, f"{what}: ended with {process.returncode} after {seconds:.1f} s")
+            expect(process.returncode != 0 and seconds < 10, f"{what}: ended with {process.returncode} after {seconds:.1f} s")
             expect(errors.count("quadrille: error: ") == 1 and errors.count("\n") == 1 and "interrupted by SIG" in errors,
                    f"{what}: one message, not {errors!r}")
             no_result(what, name)
