@@ -5,19 +5,13 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/faults.h"
 
 namespace quadrille {
 
 namespace {
 
 constexpr std::array<std::string_view, 7> kAxisNames = {"none", "batch", "sequence", "embed", "heads", "mlp", "vocab"};
-
-std::string listed(const std::vector<std::string>& faults) {
-  if (faults.size() == 1) return faults.front();
-  std::string out = fmt::format("{} faults:", faults.size());
-  for (const auto& f : faults) out += "\n  - " + f;
-  return out;
-}
 
 }  // namespace
 
@@ -118,7 +112,7 @@ Plan::Plan(const Json& table, const Mesh& mesh) : mesh_(mesh), may_gather_{Axis:
   read_later_parts(reader, faults);
   reader.done();
   check_use(faults);
-  if (!faults.empty()) fail("the strategy cannot be used: {}", listed(faults));
+  refuse_all(faults, "faults of the strategy");
 }
 
 // The grammar is wider than what this version serves; defaults are accepted, anything else is refused by name.

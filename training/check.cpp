@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/faults.h"
 #include "models/model.h"
 #include "parallelism/world.h"
 #include "training/trainer.h"
@@ -12,15 +13,6 @@ namespace quadrille {
 namespace {
 
 constexpr std::int64_t kMostParts = 1 << 16;  // listed in messages; an extent may have 63 bits
-
-std::string divisors(std::int64_t n) {
-  std::string out;
-  int listed = 0;
-  const std::int64_t most = std::min(n, kMostParts);
-  for (std::int64_t d = 1; d <= most && listed < 24; ++d)
-    if (n % d == 0) out += (listed++ ? ", " : "") + std::to_string(d);
-  return out;
-}
 
 std::string split_by(const Plan& plan, Axis a) {
   std::string out;
@@ -37,7 +29,7 @@ void check_batch(const TrainingConfig& t, const Plan& plan, std::vector<std::str
       faults.push_back(
           fmt::format("training.batch_size {} ({}) cannot be cut into {} equal parts (mesh {}): use a multiple of {}, "
                       "or legal parts: {}",
-                      t.batch_size, t.batch_origin, parts, split_by(plan, Axis::batch), parts, divisors(t.batch_size)));
+                      t.batch_size, t.batch_origin, parts, split_by(plan, Axis::batch), parts, divisors_text(t.batch_size)));
     return;
   }
   if (t.micro_batch > t.batch_size / parts) {
@@ -71,16 +63,11 @@ void check_workload(const Workload& w, int ranks) {
     for (const Requirement& r : model->requirements())
       if (const int parts = plan.parts(r.axis); r.extent % parts != 0)
         faults.push_back(fmt::format("{} {} cannot be cut into {} equal parts (mesh {}); legal parts: {}", r.key,
-                                     r.extent, parts, split_by(plan, r.axis), divisors(r.extent)));
+                                     r.extent, parts, split_by(plan, r.axis), divisors_text(r.extent)));
     if (const int parts = plan.parts(Axis::vocab); model->vocabulary() < parts)
       faults.push_back(fmt::format("model.vocabulary {} is less than its {} parts (mesh {})", model->vocabulary(),
                                    parts, split_by(plan, Axis::vocab)));
-    if (faults.empty()) return;
-    std::string text =
-        faults.size() == 1 ? faults.front() : fmt::format("{} sizes do not fit {} ranks:", faults.size(), ranks);
-    if (faults.size() > 1)
-      for (const auto& f : faults) text += "\n  - " + f;
-    throw Error(text);
+    refuse_all(faults, fmt::format("sizes do not fit {} ranks", ranks));
   });
 }
 

@@ -2,6 +2,7 @@
 #include "training/layout.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace quadrille {
 
@@ -50,10 +51,11 @@ Bucket fill(const std::string& name, std::vector<Parameter*> parameters, const M
 
 std::vector<Bucket> lay_out(Parameters& parameters, const Mesh& mesh, Device& device, DType dtype, bool decay_all) {
   std::vector<std::pair<std::string, std::vector<Parameter*>>> groups;
+  std::unordered_map<std::string, std::size_t> known;
   for (Parameter& p : parameters.all()) {
-    auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == p.bucket; });
-    if (group == groups.end()) group = groups.insert(groups.end(), {p.bucket, {}});
-    group->second.push_back(&p);
+    const auto [group, is_new] = known.try_emplace(p.bucket, groups.size());
+    if (is_new) groups.push_back({p.bucket, {}});
+    groups[group->second].second.push_back(&p);
   }
   std::stable_partition(groups.begin(), groups.end(), [](const auto& g) { return g.first != "tied"; });
   std::vector<Bucket> buckets;

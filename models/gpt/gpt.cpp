@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/gpt/gpt.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
+#include "core/faults.h"
 #include "models/nn/layers.h"
 
 namespace quadrille {
@@ -155,26 +157,28 @@ class GptDescription : public ModelDescription {
   Json resolved_;
 };
 
-}  // namespace
+constexpr std::int64_t kMostLayers = 10'000;
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 31;  // of one dim; products are 64-bit
 
-std::unique_ptr<ModelDescription> describe_gpt(const Json& config, std::int64_t data_vocabulary) {
-  Reader reader(config, "model");
+GptConfig read_gpt(Reader& reader, std::int64_t data_vocabulary) {
   GptConfig c;
   reader.string("kind");
-  const auto size = [&](std::string_view key, std::optional<std::int64_t> fallback = {}) {
+  const auto size = [&](std::string_view key, std::optional<std::int64_t> fallback = {},
+                        std::int64_t most = kLargestSize) {
     const std::int64_t n = reader.integer(key, fallback);
-    require(n >= 1, "{}: {} is {}: it must be at least 1", reader.origin_of(key), reader.path_of(key), n);
+    require(n >= 1 && n <= most, "{}: {} is {}: it must be from 1 to {}", reader.origin_of(key), reader.path_of(key), n,
+            most);
     return n;
   };
-  c.layers = size("layers");
+  c.layers = size("layers", {}, kMostLayers);
   c.embed = size("embed");
   c.heads = size("heads");
   c.kv_heads = size("kv_heads", c.heads);
-  c.mlp = size("mlp", 4 * c.embed);
+  c.mlp = size("mlp", std::min(4 * c.embed, kLargestSize));
   c.tokens = size("tokens");
   const Json* words = reader.value("vocabulary");
-  c.vocabulary = !words || (words->is_string() && words->string() == "data") ? data_vocabulary : words->integer();
-  require(c.vocabulary >= 2, "model.vocabulary is {}: it must be at least 2", c.vocabulary);
+  c.vocabulary =
+      !words || (words->is_string() && words->string() == "data") ? data_vocabulary : size("vocabulary");
   c.tied_head = reader.boolean("tied_head", true);
   c.rotary = reader.choice("positions", {"learned", "rotary"}, "learned") == "rotary";
   c.rotary_base = reader.number("rotary_base", 10000);
@@ -184,15 +188,40 @@ std::unique_ptr<ModelDescription> describe_gpt(const Json& config, std::int64_t 
   c.bias = reader.boolean("bias", true);
   c.dropout = reader.number("dropout", 0);
   reader.done();
-  require(c.embed % c.heads == 0, "model.embed {} is not a multiple of model.heads {}: a head has embed/heads numbers",
-          c.embed, c.heads);
-  require(c.heads % c.kv_heads == 0, "model.heads {} is not a multiple of model.kv_heads {}", c.heads, c.kv_heads);
-  require(!c.rotary || c.head() % 2 == 0, "rotary positions need an even head width, found {} = embed {} / heads {}",
-          c.head(), c.embed, c.heads);
-  require(c.dropout >= 0 && c.dropout < 1, "model.dropout is {}: it must lie in [0, 1)", c.dropout);
-  require(data_vocabulary <= c.vocabulary,
-          "model.vocabulary is {} but the data has ids up to {}: raise it, or write \"data\"", c.vocabulary,
-          data_vocabulary - 1);
+  return c;
+}
+
+// Sizes that contradict one another, all at once.
+std::vector<std::string> faults_of(const GptConfig& c, const Reader& reader, std::int64_t data_vocabulary) {
+  std::vector<std::string> faults;
+  const auto check = [&](bool good, std::string_view key, const std::string& text) {
+    if (!good) faults.push_back(fmt::format("{}: {}", reader.origin_of(key), text));
+  };
+  check(c.embed % c.heads == 0, "heads",
+        fmt::format("model.heads {} does not divide model.embed {}; legal heads: {}", c.heads, c.embed,
+                    divisors_text(c.embed)));
+  check(c.heads % c.kv_heads == 0, "kv_heads",
+        fmt::format("model.kv_heads {} does not divide model.heads {}; legal kv_heads: {}", c.kv_heads, c.heads,
+                    divisors_text(c.heads)));
+  check(!c.rotary || c.embed % c.heads != 0 || c.head() % 2 == 0, "positions",
+        fmt::format("rotary positions need an even head width, found {} = embed {} / heads {}", c.embed / c.heads,
+                    c.embed, c.heads));
+  check(c.dropout >= 0 && c.dropout < 1, "dropout", fmt::format("model.dropout is {}: it must lie in [0, 1)", c.dropout));
+  check(c.norm_epsilon > 0, "norm_epsilon", fmt::format("model.norm_epsilon is {}: it must be above 0", c.norm_epsilon));
+  check(c.rotary_base > 1, "rotary_base", fmt::format("model.rotary_base is {}: it must be above 1", c.rotary_base));
+  check(c.vocabulary >= 2, "vocabulary", fmt::format("model.vocabulary is {}: it must be at least 2", c.vocabulary));
+  check(data_vocabulary <= c.vocabulary, "vocabulary",
+        fmt::format("model.vocabulary is {} but the data has ids up to {}: raise it, or write \"data\"", c.vocabulary,
+                    data_vocabulary - 1));
+  return faults;
+}
+
+}  // namespace
+
+std::unique_ptr<ModelDescription> describe_gpt(const Json& config, std::int64_t data_vocabulary) {
+  Reader reader(config, "model");
+  const GptConfig c = read_gpt(reader, data_vocabulary);
+  refuse_all(faults_of(c, reader, data_vocabulary), "sizes of the model contradict one another");
   Json resolved = reader.resolved();
   resolved.set("vocabulary", Json(c.vocabulary));
   return std::make_unique<GptDescription>(c, std::move(resolved));

@@ -13,7 +13,7 @@ std::int64_t Parameter::count() const {
 
 Parameter& Parameters::make(std::string name, std::string bucket, Dims dims, double mean, double deviation,
                             bool decays) {
-  for (const Parameter& p : all_) require(p.name != name, "two parameters are called \"{}\"", name);
+  require(names_.insert(name).second, "two parameters are called \"{}\"", name);
   Parameter p;
   p.name = std::move(name);
   p.bucket = std::move(bucket);

@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "core/random.h"
@@ -42,6 +43,7 @@ class Parameters {
  private:
   const Plan& plan_;
   std::deque<Parameter> all_;
+  std::unordered_set<std::string> names_;
 };
 
 // Calls visit(local index, global index) for every element this rank holds, in local order.

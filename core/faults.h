@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several faults told at once: a person who must mend a configuration wants to know all of them. Used by whoever checks
+// sizes against one another.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace quadrille {
+
+// Throws Error unless `faults` is empty: the fault itself when it is the only one, otherwise "N WHAT:" and a list.
+void refuse_all(const std::vector<std::string>& faults, const std::string& what);
+
+// "1, 2, 3, 6": the divisors of n in order, at most `most` of them.
+std::string divisors_text(std::int64_t n, std::size_t most = 24);
+
+}  // namespace quadrille
