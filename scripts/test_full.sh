@@ -39,6 +39,28 @@ build_and_test() {
     ctest --test-dir "build/$preset/tests/$floor" -L fast -j "$jobs" --output-on-failure --no-tests=error
   done
 }
+# Three header libraries and nothing else: the program is there, refuses what it cannot do, and trains.
+minimal() {
+  local deps=$PWD/build/minimal-deps off=() part
+  rm -rf "$deps"
+  mkdir -p "$deps"/{fmt,json,cli11}/include
+  cp -r /usr/include/fmt "$deps/fmt/include/"
+  cp -r /usr/include/nlohmann "$deps/json/include/"
+  cp -r /usr/include/CLI "$deps/cli11/include/"
+  for part in OPENMP ONEDNN HIGHWAY HWLOC MPI ZLIB ARCHIVE UTF8PROC TESTS; do off+=("-DQUADRILLE_$part=OFF"); done
+  cmake -G Ninja -S . -B build/minimal -DCMAKE_BUILD_TYPE=Release -DQUADRILLE_DEPS="$deps" "${off[@]}"
+  cmake --build build/minimal -j "$jobs" --target quadrille
+  rm -rf build/minimal-run
+  build/minimal/quadrille run gpt_synthetic --backend reference --steps 5 --out build/minimal-run
+  local said
+  if said=$(build/minimal/quadrille run gpt_synthetic --backend cpu --steps 5 --out build/minimal-run 2>&1); then
+    echo "the cpu back end is not built, but --backend cpu was not refused" >&2
+    return 1
+  fi
+  echo "$said"
+  grep -qi 'switched off' <<<"$said" && grep -q -- '--backend reference' <<<"$said"
+}
+fuzz() { scripts/fuzz.sh --seconds "${fuzz_seconds:-20}"; }
 long() {
   cmake --preset cpu -DQUADRILLE_TESTS=ON
   cmake --build build/cpu -j "$jobs"
@@ -56,7 +78,7 @@ part() {
     return
   fi
   echo "=== $words"
-  export -f sources format tidy build_and_test long
+  export -f sources format tidy build_and_test minimal fuzz long
   jobs=$jobs timeout --kill-after=10 "$remaining" bash -euo pipefail -c '"$@"' part "$@" </dev/null 2>&1 || code=$?
   if [[ $code -eq 124 || $code -eq 137 ]] && [[ -n $limit && $((SECONDS + 5)) -ge $limit ]]; then
     left_out+=("$words (stopped)")
