@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What scripts/test.sh leaves out: format, second compiler, sanitizers, clang-tidy, long tests. All parts are run even if one
-# fails. Usage: test_full.sh [--within MINUTES]: parts that are not done by then are named as left out; they fail nothing.
+# What scripts/test.sh leaves out: format, second compiler, sanitizers, clang-tidy, the minimal build, fuzzers, long tests. All
+# parts are run even if one fails. Usage: test_full.sh [--within MINUTES]: parts that are not done by then are named as left out; they fail nothing.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -94,7 +94,10 @@ part "Clang 16" build_and_test clang
 part "address and undefined-behaviour sanitizers" build_and_test asan core parallelism datasets
 part "thread sanitizer" build_and_test tsan core parallelism
 part "clang-tidy" tidy
-part "sanitizers on kernels" build_and_test asan kernels
+part "minimal build" minimal
+part "fuzzers" fuzz
+part "address and undefined-behaviour sanitizers, all floors" build_and_test asan
+part "thread sanitizer, all floors" build_and_test tsan
 part "long tests" long
 
 for words in "${left_out[@]}"; do echo "left out for lack of time: $words"; done
