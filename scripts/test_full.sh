@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What scripts/test.sh leaves out: format, second compiler, sanitizers, clang-tidy, long tests. All parts are run even if one
-# fails. Usage: test_full.sh [--within MINUTES]: parts that are not done by then are named as left out; they fail nothing.
+# What scripts/test.sh leaves out: format, second compiler, sanitizers, clang-tidy, the minimal build, fuzzers, long tests. All
+# parts are run even if one fails. Usage: test_full.sh [--within MINUTES]: parts that are not done by then are named as left out; they fail nothing.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -39,6 +39,28 @@ build_and_test() {
     ctest --test-dir "build/$preset/tests/$floor" -L fast -j "$jobs" --output-on-failure --no-tests=error
   done
 }
+# Three header libraries and nothing else: the program is there, refuses what it cannot do, and trains.
+minimal() {
+  local deps=$PWD/build/minimal-deps off=() part
+  rm -rf "$deps"
+  mkdir -p "$deps"/{fmt,json,cli11}/include
+  cp -r /usr/include/fmt "$deps/fmt/include/"
+  cp -r /usr/include/nlohmann "$deps/json/include/"
+  cp -r /usr/include/CLI "$deps/cli11/include/"
+  for part in OPENMP ONEDNN HIGHWAY HWLOC MPI ZLIB ARCHIVE UTF8PROC TESTS; do off+=("-DQUADRILLE_$part=OFF"); done
+  cmake -G Ninja -S . -B build/minimal -DCMAKE_BUILD_TYPE=Release -DQUADRILLE_DEPS="$deps" "${off[@]}"
+  cmake --build build/minimal -j "$jobs" --target quadrille
+  rm -rf build/minimal-run
+  build/minimal/quadrille run gpt_synthetic --backend reference --steps 5 --out build/minimal-run
+  local said
+  if said=$(build/minimal/quadrille run gpt_synthetic --backend cpu --steps 5 --out build/minimal-run 2>&1); then
+    echo "the cpu back end is not built, but --backend cpu was not refused" >&2
+    return 1
+  fi
+  echo "$said"
+  grep -qi 'switched off' <<<"$said" && grep -q -- '--backend reference' <<<"$said"
+}
+fuzz() { scripts/fuzz.sh --seconds "${fuzz_seconds:-20}"; }
 long() {
   cmake --preset cpu -DQUADRILLE_TESTS=ON
   cmake --build build/cpu -j "$jobs"
@@ -56,7 +78,7 @@ part() {
     return
   fi
   echo "=== $words"
-  export -f sources format tidy build_and_test long
+  export -f sources format tidy build_and_test minimal fuzz long
   jobs=$jobs timeout --kill-after=10 "$remaining" bash -euo pipefail -c '"$@"' part "$@" </dev/null 2>&1 || code=$?
   if [[ $code -eq 124 || $code -eq 137 ]] && [[ -n $limit && $((SECONDS + 5)) -ge $limit ]]; then
     left_out+=("$words (stopped)")
@@ -72,7 +94,10 @@ part "Clang 16" build_and_test clang
 part "address and undefined-behaviour sanitizers" build_and_test asan core parallelism datasets
 part "thread sanitizer" build_and_test tsan core parallelism
 part "clang-tidy" tidy
-part "sanitizers on kernels" build_and_test asan kernels
+part "minimal build" minimal
+part "fuzzers" fuzz
+part "address and undefined-behaviour sanitizers, all floors" build_and_test asan
+part "thread sanitizer, all floors" build_and_test tsan
 part "long tests" long
 
 for words in "${left_out[@]}"; do echo "left out for lack of time: $words"; done
