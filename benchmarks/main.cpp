@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "benchmarks/harness/waiting.h"
 #include "benchmarks/program.h"
 
-int main(int count, char** words) { return quadrille::run_program(count, words); }
+int main(int count, char** words) {
+  quadrille::let_threads_sleep(words);
+  return quadrille::run_program(count, words);
+}

@@ -1,18 +1,25 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What scripts/test.sh leaves out: format, second compiler, sanitizers, clang-tidy, the minimal build, fuzzers, long tests. All
-# parts are run even if one fails. Usage: test_full.sh [--within MINUTES]: parts that are not done by then are named as left out; they fail nothing.
+# parts are run even if one fails. Usage: test_full.sh [--within MINUTES] [PART...]: parts that are not done by then are named as
+# left out; they fail nothing. Without PART all are run: format clang asan tsan tidy minimal fuzz asan_all tsan_all long.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 limit=""   # seconds; empty: none
-if [[ $# -eq 2 && $1 == --within && $2 =~ ^[0-9]+$ ]]; then
+if [[ $# -ge 2 && $1 == --within && $2 =~ ^[0-9]+$ ]]; then
   limit=$(($2 * 60))
-elif [[ $# -ne 0 ]]; then
-  echo "usage: test_full.sh [--within MINUTES]" >&2
-  exit 2
+  shift 2
 fi
+all="format clang asan tsan tidy minimal fuzz asan_all tsan_all long"
+for name in "$@"; do
+  if [[ " $all " != *" $name "* ]]; then
+    echo "test_full.sh: no part is called \"$name\"; usage: test_full.sh [--within MINUTES] [PART...] with parts $all" >&2
+    exit 2
+  fi
+done
+wanted=" ${*:-$all} "
 
 sources() {
   find . \( -path ./build -o -path ./out -o -path ./data -o -path './.*' \) -prune -o \( -name '*.h' -o -name '*.cpp' \) -print |
@@ -70,8 +77,9 @@ long() {
 # Functions run in a shell of their own, so that `timeout` can end them and `set -e` holds inside.
 failed=() left_out=()
 part() {
-  local words=$1 begin=$SECONDS code=0 remaining=1000000
-  shift
+  local name=$1 words=$2 begin=$SECONDS code=0 remaining=1000000
+  shift 2
+  [[ $wanted == *" $name "* ]] || return 0
   [[ -z $limit ]] || remaining=$((limit - SECONDS))
   if [[ $remaining -lt 60 ]]; then
     left_out+=("$words")
@@ -89,16 +97,16 @@ part() {
 }
 
 scripts/setup.sh full
-part "format" format
-part "Clang 16" build_and_test clang
-part "address and undefined-behaviour sanitizers" build_and_test asan core parallelism datasets
-part "thread sanitizer" build_and_test tsan core parallelism
-part "clang-tidy" tidy
-part "minimal build" minimal
-part "fuzzers" fuzz
-part "address and undefined-behaviour sanitizers, all floors" build_and_test asan
-part "thread sanitizer, all floors" build_and_test tsan
-part "long tests" long
+part format "format" format
+part clang "Clang 16" build_and_test clang
+part asan "address and undefined-behaviour sanitizers" build_and_test asan core parallelism datasets
+part tsan "thread sanitizer" build_and_test tsan core parallelism
+part tidy "clang-tidy" tidy
+part minimal "minimal build" minimal
+part fuzz "fuzzers" fuzz
+part asan_all "address and undefined-behaviour sanitizers, all floors" build_and_test asan
+part tsan_all "thread sanitizer, all floors" build_and_test tsan
+part long "long tests" long
 
 for words in "${left_out[@]}"; do echo "left out for lack of time: $words"; done
 for words in "${failed[@]}"; do echo "failed: $words" >&2; done
