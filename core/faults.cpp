@@ -24,7 +24,8 @@ std::string divisors_text(std::int64_t n, std::size_t most) {
   }
   std::sort(divisors.begin(), divisors.end());
   std::string text;
-  for (std::size_t i = 0; i < std::min(divisors.size(), most); ++i) text += (i ? ", " : "") + std::to_string(divisors[i]);
+  for (std::size_t i = 0; i < std::min(divisors.size(), most); ++i)
+    text += (i ? ", " : "") + std::to_string(divisors[i]);
   return divisors.size() > most ? text + ", ..." : text;
 }
 

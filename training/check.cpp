@@ -26,10 +26,10 @@ void check_batch(const TrainingConfig& t, const Plan& plan, std::vector<std::str
   const std::int64_t parts = plan.parts(Axis::batch);
   if (t.micro_batch == 0) {
     if (t.batch_size % parts != 0)
-      faults.push_back(
-          fmt::format("training.batch_size {} ({}) cannot be cut into {} equal parts (mesh {}): use a multiple of {}, "
-                      "or legal parts: {}",
-                      t.batch_size, t.batch_origin, parts, split_by(plan, Axis::batch), parts, divisors_text(t.batch_size)));
+      faults.push_back(fmt::format(
+          "training.batch_size {} ({}) cannot be cut into {} equal parts (mesh {}): use a multiple of {}, "
+          "or legal parts: {}",
+          t.batch_size, t.batch_origin, parts, split_by(plan, Axis::batch), parts, divisors_text(t.batch_size)));
     return;
   }
   if (t.micro_batch > t.batch_size / parts) {

@@ -60,7 +60,7 @@ struct Workload {
   TrainingConfig training;
   Json strategy;  // the strategy table
   std::uint64_t seed = 0;
-  int threads = 1;               // of a rank: decides the back end's temporary memory
+  int threads = 1;              // of a rank: decides the back end's temporary memory
   std::int64_t vocabulary = 0;  // of the data set; the model's own may be larger
 };
 

@@ -177,8 +177,7 @@ GptConfig read_gpt(Reader& reader, std::int64_t data_vocabulary) {
   c.mlp = size("mlp", std::min(4 * c.embed, kLargestSize));
   c.tokens = size("tokens");
   const Json* words = reader.value("vocabulary");
-  c.vocabulary =
-      !words || (words->is_string() && words->string() == "data") ? data_vocabulary : size("vocabulary");
+  c.vocabulary = !words || (words->is_string() && words->string() == "data") ? data_vocabulary : size("vocabulary");
   c.tied_head = reader.boolean("tied_head", true);
   c.rotary = reader.choice("positions", {"learned", "rotary"}, "learned") == "rotary";
   c.rotary_base = reader.number("rotary_base", 10000);
@@ -206,8 +205,10 @@ std::vector<std::string> faults_of(const GptConfig& c, const Reader& reader, std
   check(!c.rotary || c.embed % c.heads != 0 || c.head() % 2 == 0, "positions",
         fmt::format("rotary positions need an even head width, found {} = embed {} / heads {}", c.embed / c.heads,
                     c.embed, c.heads));
-  check(c.dropout >= 0 && c.dropout < 1, "dropout", fmt::format("model.dropout is {}: it must lie in [0, 1)", c.dropout));
-  check(c.norm_epsilon > 0, "norm_epsilon", fmt::format("model.norm_epsilon is {}: it must be above 0", c.norm_epsilon));
+  check(c.dropout >= 0 && c.dropout < 1, "dropout",
+        fmt::format("model.dropout is {}: it must lie in [0, 1)", c.dropout));
+  check(c.norm_epsilon > 0, "norm_epsilon",
+        fmt::format("model.norm_epsilon is {}: it must be above 0", c.norm_epsilon));
   check(c.rotary_base > 1, "rotary_base", fmt::format("model.rotary_base is {}: it must be above 1", c.rotary_base));
   check(c.vocabulary >= 2, "vocabulary", fmt::format("model.vocabulary is {}: it must be at least 2", c.vocabulary));
   check(data_vocabulary <= c.vocabulary, "vocabulary",

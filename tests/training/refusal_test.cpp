@@ -85,7 +85,8 @@ TEST(Refusal, PartsOfTheGrammarThatThisVersionDoesNotServe) {
 }
 TEST(Refusal, ModelsThatCannotBe) {
   says(refusal("{}", 1, {{"heads", 3}}), {"model.embed 8", "model.heads 3", "legal heads: 1, 2, 4, 8"});
-  says(refusal("{}", 1, {{"heads", 3}, {"kv_heads", 2}, {"dropout", 2.0}}), {"3 sizes", "model.heads 3", "model.kv_heads 2", "model.dropout is 2"});
+  says(refusal("{}", 1, {{"heads", 3}, {"kv_heads", 2}, {"dropout", 2.0}}),
+       {"3 sizes", "model.heads 3", "model.kv_heads 2", "model.dropout is 2"});
   says(refusal("{}", 1, {{"layers", 1000000}}), {"model.layers is 1000000", "from 1 to 10000"});
   says(refusal("{}", 1, {{"kv_heads", 3}}), {"model.heads 4", "model.kv_heads 3"});
   says(refusal("{}", 1, {{"layer", 3}}), {"layer", "layers"});
