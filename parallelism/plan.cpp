@@ -141,6 +141,7 @@ int Plan::known_mesh_axis(const Json& name, std::vector<std::string>& faults) co
   const int m = mesh_.find(name.string());
   if (m >= 0) return m;
   std::vector<std::string> known;
+  known.reserve(static_cast<std::size_t>(mesh_.axes()));
   for (int k = 0; k < mesh_.axes(); ++k) known.push_back(mesh_.name(k));
   const std::string near = nearest(name.string(), known);
   faults.push_back(fmt::format("{}: the mesh has no axis \"{}\"{}", name.origin(), name.string(),
