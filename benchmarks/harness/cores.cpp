@@ -50,9 +50,7 @@ double least_along(const std::string& mount, const std::string& group, Quota quo
   return least;
 }
 
-}  // namespace
-
-std::vector<int> usable_cpus() {
+std::vector<int> cpus_by_affinity() {
   std::vector<int> cpus;
   // Machines have more CPUs than the fixed-size set of the C library holds; grow until the kernel accepts.
   for (int capacity = 1024; capacity <= 1 << 20; capacity *= 4) {
@@ -66,6 +64,14 @@ std::vector<int> usable_cpus() {
   }
   for (int cpu = 0; cpu < static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); ++cpu)
     cpus.push_back(cpu);
+  return cpus;
+}
+
+}  // namespace
+
+// Asked once: a rank thread that has been bound would see its own cores only, and every rank asks before it is bound.
+std::vector<int> usable_cpus() {
+  static const std::vector<int> cpus = cpus_by_affinity();
   return cpus;
 }
 

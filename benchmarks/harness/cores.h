@@ -8,7 +8,7 @@
 
 namespace quadrille {
 
-std::vector<int> usable_cpus();  // by affinity, ascending
+std::vector<int> usable_cpus();  // of the process before ranks were bound; by affinity, ascending
 // Cores' worth of time that control groups grant (version 2 and 1); infinite without a limit. `root`: for tests.
 double cpu_quota(const std::string& root = "");
 int usable_cores();  // the smaller of both, at least 1
