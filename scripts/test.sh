@@ -7,5 +7,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 scripts/setup.sh tests
 step "configuring" cmake --preset cpu -DQUADRILLE_TESTS=ON
-step "building" cmake --build build/cpu -j "$jobs"
+step "building (some minutes)" cmake --build build/cpu -j "$jobs"
 ctest --test-dir build/cpu -L fast -j "$jobs" --output-on-failure --no-tests=error
