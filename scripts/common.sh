@@ -7,6 +7,8 @@ mkdir -p build
 jobs=$(nproc)
 # Compilations are found again by other checkouts of the same sources.
 export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1
+# Threads that wait must not keep the cores from others: tests run side by side, and many start several ranks.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 log="build/$(basename "$0" .sh).log"
 : >"$log"
 
