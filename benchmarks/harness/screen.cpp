@@ -22,7 +22,9 @@ std::string wrapped(const std::string& label, const std::vector<std::string>& li
 }
 
 std::string headline(const Record& record) {
-  const char* verdict = record.verdict.valid ? "valid" : "NOT VALID";
+  const char* verdict = !record.verdict.valid  ? "NOT VALID"
+                        : !record.timed_claims ? "valid training, NOT VALID as a timed claim"
+                                               : "valid";
   if (record.seconds_to_target)
     return fmt::format("SCORE  {:.3f} s to {} {} {}   ({})\n", *record.seconds_to_target, record.target->metric,
                        record.target->direction == "at_most" ? "<=" : ">=", text_number(record.target->value), verdict);
