@@ -110,8 +110,8 @@ Comparison compare_records(const Record& first, const Record& second, double tol
 }
 
 std::string comparison_text(const Record& first, const Record& second, const Comparison& c, double tolerance) {
-  std::string text =
-      fmt::format("{} (seed {}) and {} (seed {})\n\n", first.suite, first.seed, second.suite, second.seed);
+  std::string text = fmt::format("{} (seed {}) and {} (seed {})\n\n", suite_title(first), first.seed,
+                                 suite_title(second), second.seed);
   text += c.numbers.empty() ? "Model, data, training and seed are the same.\n"
                             : "Conditions that change the numbers\n" + table_of(c.numbers);
   if (!c.surroundings.empty())

@@ -150,6 +150,29 @@ TEST_F(Suite, WrongTypesAndValues) {
   }
 }
 
+TEST_F(Suite, ChangesAreRemembered) {
+  options_.set = {"run.target.value=9", "training.micro_batch=2", "run.seed=4", "training.batch_size=4", "mesh.data=1"};
+  options_.strategy = "data";
+  const Experiment e = resolve(options_, 1, "threads");
+  EXPECT_EQ(e.changes, std::vector<std::string>{"run.target.value"});  // layout and equal values are no change
+  EXPECT_EQ(changes_note(e), "changed suite: run.target.value");
+  EXPECT_EQ(name_of_suite(e), "small (changed)");
+  options_.set = {};
+  EXPECT_EQ(name_of_suite(resolve(options_, 1, "threads")), "small");
+}
+
+TEST_F(Suite, IdentityDirectionAndPublishedAreChecked) {
+  for (const auto& [set, part] :
+       std::vector<std::pair<const char*, const char*>>{{"name=gpt_tiny", "copy the file"},
+                                                        {"description=x", "copy the file"},
+                                                        {"run.target.direction=at_least", "wanted at_most"},
+                                                        {"run.published=llama31_9b", "did you mean 'llama31_8b'"},
+                                                        {"run.seed=9223372036854775807", "run i of 1 adds i"}}) {
+    options_.set = {set};
+    EXPECT_TRUE(has(refusal(), part)) << set << ": " << refusal();
+  }
+}
+
 TEST_F(Suite, TooLittleDataIsRefusedByAPlan) {
   options_.set = {"data.train_tokens=16"};
   options_.dry_run = true;
