@@ -8,9 +8,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <string_view>
 
 #include "benchmarks/commands.h"
+#include "benchmarks/harness/text.h"
 #include "benchmarks/options.h"
 #include "core/error.h"
 #include "parallelism/world.h"
@@ -28,7 +30,7 @@ bool first_process() {
 }
 
 void complain(const std::string& text) {
-  fmt::print(stderr, "quadrille: error: {}\n", text);
+  fmt::print(stderr, "quadrille: error: {}\n", text_shortened(text));
   std::fflush(stderr);
 }
 
@@ -77,6 +79,8 @@ int run_program(int count, const char* const* words, const WrapWorld& wrap) {
     if (!in_world || text.starts_with("rank ") || first_process()) complain(error.what());
   } catch (const std::bad_alloc&) {
     complain("out of memory; quadrille plan SUITE shows what a run needs");
+  } catch (const std::filesystem::filesystem_error& error) {
+    complain(fmt::format("{}: {}; give another path", error.path1().string(), error.code().message()));
   } catch (const std::exception& error) {
     complain(fmt::format("unexpected: {}", error.what()));
   }

@@ -50,6 +50,35 @@ TEST(Options, HelpSucceedsAndMistakesDoNot) {
   }
 }
 
+TEST(Options, NumbersOutOfRangeAreRefusedAndNotClamped) {
+  const std::string long_word(5000, '9');
+  for (const auto& [words, part] : std::vector<std::pair<std::vector<const char*>, const char*>>{
+           {{"run", "x", "--seed", "99999999999999999999999"}, "does not fit into 64 bits"},
+           {{"run", "x", "--steps", "9999999999999999999"}, "does not fit into 64 bits"},
+           {{"run", "x", "--steps", long_word.c_str()}, "characters)"},
+           {{"run", "x", "--steps", "0"}, "must be at least 1"},
+           {{"run", "x", "--seed=-1"}, "must be at least 0"},
+           {{"run", "x", "--max-minutes", "0"}, "must be above 0"},
+           {{"run", "x", "--max-minutes", "inf"}, "not a finite number"},
+           {{"run", "x", "--timeout=-1"}, "must be above 0"},
+           {{"compare", "a", "b", "--tolerance", "nan"}, "not a finite number"},
+           {{"compare", "a", "b", "--tolerance=-1"}, "must be 0 or above"}}) {
+    const Options o = options_of(words);
+    EXPECT_EQ(o.exit, exit_code::kBadInput);
+    EXPECT_NE(o.text.find(part), std::string::npos) << o.text;
+    EXPECT_LT(o.text.size(), 400U);
+  }
+  EXPECT_EQ(options_of({"run", "x", "--seed", "9223372036854775807"}).run.seed, 9223372036854775807);
+}
+
+TEST(Options, TheNearestVerbAndOptionAreNamed) {
+  EXPECT_NE(options_of({"runn", "x"}).text.find("did you mean 'run'?"), std::string::npos);
+  EXPECT_NE(options_of({"data", "fetsh"}).text.find("did you mean 'fetch'?"), std::string::npos);
+  EXPECT_NE(options_of({"run", "x", "--strateyg=data"}).text.find("did you mean --strategy?"), std::string::npos);
+  EXPECT_NE(options_of({"compare", "a", "b", "--tolerence", "1"}).text.find("did you mean --tolerance?"),
+            std::string::npos);
+}
+
 TEST(Options, PlanAndData) {
   EXPECT_TRUE(options_of({"plan", "gpt_tiny", "--ranks", "64"}).run.dry_run);
   const Options o = options_of({"data", "fetch", "austen", "--from", "x.deb"});
