@@ -4,9 +4,7 @@
 
 #include <fmt/core.h>
 
-#include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <string_view>
 
@@ -21,11 +19,7 @@ namespace {
 
 // Under a launcher every process meets the same mistake; one of them is enough to tell it. Errors inside a world are
 // told by the failing rank alone, the others end as Poisoned.
-bool first_process() {
-  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
-    if (const char* rank = std::getenv(variable)) return std::string_view(rank) == "0";
-  return true;
-}
+bool first_process() { return speaks_for_launcher(); }
 
 void complain(const std::string& text) {
   fmt::print(stderr, "quadrille: error: {}\n", text);
@@ -70,7 +64,10 @@ int run_program(int count, const char* const* words, const WrapWorld& wrap) {
     const Options options = read_options(count, words);
     in_world = options.verb == Verb::run && !options.run.dry_run;
     return run_verb(options, clock, began, wrap);
-  } catch (const Poisoned&) {  // another rank failed, and tells
+  } catch (const Poisoned&) {            // another rank failed, and tells
+  } catch (const WorldFailure& error) {  // thrown on one rank only
+    complain(error.what());
+    return exit_code::kFailure;
   } catch (const Error& error) {
     const std::string_view text = error.what();
     // What was found before there were ranks is the same in every process; a rank's failure begins with its number.
