@@ -12,6 +12,7 @@ namespace quadrille {
 
 int compare_command(const CompareOptions& options) {
   const Record first = read_record(options.first);
+  fmt::print("{}", doubts_text(first));
   if (options.published) {
     fmt::print("{}",
                published_text(first, locate_folder("results/published"), read_json(locate_file("results/floors.json")),
@@ -19,6 +20,7 @@ int compare_command(const CompareOptions& options) {
     return exit_code::kGood;
   }
   const Record second = read_record(options.second);
+  fmt::print("{}", doubts_text(second));
   const Comparison comparison = compare_records(first, second, options.tolerance);
   fmt::print("{}", comparison_text(first, second, comparison, options.tolerance));
   return comparison.same ? exit_code::kGood : exit_code::kDiffers;

@@ -2,10 +2,19 @@
 // See options.h.
 #include "benchmarks/options.h"
 
+#include <fmt/core.h>
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
 #include <sstream>
 
+#include "benchmarks/harness/text.h"
 #include "core/build.h"
+#include "core/json.h"
 
 namespace quadrille {
 
@@ -31,6 +40,77 @@ Exit codes
 
 More: quadrille VERB --help)";
 
+// Our own checks of numbers: the library's accept what 64 bits cannot hold by clamping it, and name limits of 300
+// digits.
+CLI::Validator whole(std::int64_t least, std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
+  return CLI::Validator(
+      [least, most](std::string& word) -> std::string {
+        std::int64_t value = 0;
+        const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), value);
+        if (code == std::errc::result_out_of_range)
+          return fmt::format("{} does not fit into 64 bits", text_shortened(word));
+        if (code != std::errc() || end != word.data() + word.size())
+          return fmt::format("{} is not a whole number", text_shortened(word));
+        if (value < least) return fmt::format("{} must be at least {}", value, least);
+        if (value > most) return fmt::format("{} must be at most {}", value, most);
+        return {};
+      },
+      "");
+}
+
+CLI::Validator real(bool zero_too) {
+  return CLI::Validator(
+      [zero_too](std::string& word) -> std::string {
+        double value = 0;
+        const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), value);
+        if (code == std::errc::invalid_argument || end != word.data() + word.size())
+          return fmt::format("{} is not a number", text_shortened(word));
+        if (code != std::errc() || !std::isfinite(value))
+          return fmt::format("{} is not a finite number", text_shortened(word));
+        if (zero_too ? value < 0 : value <= 0)
+          return fmt::format("{} must be {}", text_shortened(word), zero_too ? "0 or above" : "above 0");
+        return {};
+      },
+      "");
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+std::vector<std::string> verb_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) names.push_back(verb->get_name());
+  return names;
+}
+
+// What the library calls "not expected" is most often a slip of the pen: "; did you mean --ranks?", or nothing.
+std::string slip(const CLI::App& app, int count, const char* const* words) {
+  const CLI::App* verb = &app;
+  for (int i = 1; i < count; ++i) {
+    const std::string word = words[i], name = word.substr(0, word.find('='));
+    if (!word.starts_with("-")) {
+      const std::vector<std::string> verbs = verb_names(*verb);
+      if (verbs.empty()) continue;
+      if (std::find(verbs.begin(), verbs.end(), word) != verbs.end()) {
+        verb = verb->get_subcommand(word);
+        continue;
+      }
+      const std::string near = nearest(word, verbs);
+      return fmt::format("; unknown verb '{}'{}; known: {}", text_shortened(word),
+                         near.empty() ? "" : fmt::format(", did you mean '{}'?", near), fmt::join(verbs, ", "));
+    }
+    const std::vector<std::string> names = option_names(*verb);
+    if (!name.starts_with("--") || std::find(names.begin(), names.end(), name) != names.end()) continue;
+    const std::string near = nearest(name, names);
+    return near.empty() ? "" : fmt::format("; unknown option {}, did you mean {}?", text_shortened(name), near);
+  }
+  return {};
+}
+
 void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
   app.add_option("suite", run.suite, "suite by name (quadrille list) or a .json file")->required();
   app.add_option("--strategy", run.strategy,
@@ -39,8 +119,8 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
       ->check(CLI::Range(1, 1 << 24));
   app.add_option("--backend", run.backend, "how ranks compute [cpu]");
   app.add_option("--steps", run.steps, "stop after so many steps (training.steps); the rate decays as in the whole run")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--seed", run.seed, "of the first run; run i adds i (run.seed)")->check(CLI::NonNegativeNumber);
+      ->check(whole(1));
+  app.add_option("--seed", run.seed, "of the first run; run i adds i (run.seed)")->check(whole(0));
   app.add_option("--set", run.set, "KEY=VALUE: change the suite before it is checked; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--data", run.data, "where data sets lie")->capture_default_str();
@@ -49,10 +129,12 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
       ->check(CLI::IsMember({"threads", "mpi"}));
   app.add_option("--threads", run.threads, "threads of each rank [usable cores / ranks of a host]")
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--runs", run.runs, "so many runs with different seeds (run.runs)")->check(CLI::Range(1, 10000));
-  app.add_option("--max-minutes", run.max_minutes, "stop after so long (run.max_minutes)")->check(CLI::PositiveNumber);
+  app.add_option("--runs", run.runs, "so many runs with different seeds (run.runs)")->check(whole(1, 10000));
+  app.add_option("--max-minutes", run.max_minutes,
+                 "stop after so long, looked at between steps and evaluations (run.max_minutes)")
+      ->check(real(false));
   app.add_option("--timeout", run.timeout_seconds, "seconds that a rank waits for the others")
-      ->check(CLI::PositiveNumber)
+      ->check(real(false))
       ->capture_default_str();
   app.add_option("--out", run.out, "folder for log and record, new or empty [runs/SUITE-TIME]");
   app.add_option("--trace", run.trace, "write every op and message of all ranks to this file (Chrome trace format)");
@@ -60,7 +142,7 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
                "print the resolved suite with the origin of each value, and the plan; train nothing");
   app.add_flag("--allow-singleton", run.allow_singleton,
                "accept a world of one although a launcher's variables are set");
-  app.add_flag("--oversubscribe", run.oversubscribe, "accept more threads than usable cores");
+  app.add_flag("--oversubscribe", run.oversubscribe, "accept more ranks x threads on a host than usable cores");
 }
 
 void add_compare(CLI::App& app, CompareOptions& compare) {
@@ -68,10 +150,10 @@ void add_compare(CLI::App& app, CompareOptions& compare) {
   app.add_option("second", compare.second, "another one: compared step by step");
   app.add_flag("--published", compare.published, "beside published rows, never dividing unlike conditions");
   app.add_option("--tolerance", compare.tolerance, "relative difference of losses that counts as equal")
-      ->check(CLI::NonNegativeNumber)
+      ->check(real(true))
       ->capture_default_str();
   app.add_option("--rows", compare.rows, "published rows to print at most")
-      ->check(CLI::Range(1, 1000))
+      ->check(whole(1, 1000))
       ->capture_default_str();
 }
 
@@ -101,7 +183,7 @@ void add_data(CLI::App& app, DataOptions& data) {
   verify->add_option("--suite", data.suite, "walk this suite's samples: each once per epoch over all ranks");
   CLI::App* show = verb("show", "the first ids of a file and what they stand for", Action::show);
   show->add_option("file", data.what, "text or token file")->required();
-  show->add_option("--count", data.count, "how many")->check(CLI::PositiveNumber)->capture_default_str();
+  show->add_option("--count", data.count, "how many")->check(whole(1))->capture_default_str();
 }
 
 }  // namespace
@@ -139,7 +221,7 @@ Options read_options(int count, const char* const* words) {
     return options;
   } catch (const CLI::ParseError& error) {
     options.exit = exit_code::kBadInput;
-    options.text = error.what();
+    options.text = text_shortened(error.what()) + slip(app, count, words);
     return options;
   }
   if (run->parsed()) options.verb = Verb::run;

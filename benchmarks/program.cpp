@@ -4,13 +4,13 @@
 
 #include <fmt/core.h>
 
-#include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <string_view>
 
 #include "benchmarks/commands.h"
+#include "benchmarks/harness/text.h"
 #include "benchmarks/options.h"
 #include "core/error.h"
 #include "parallelism/world.h"
@@ -21,14 +21,10 @@ namespace {
 
 // Under a launcher every process meets the same mistake; one of them is enough to tell it. Errors inside a world are
 // told by the failing rank alone, the others end as Poisoned.
-bool first_process() {
-  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
-    if (const char* rank = std::getenv(variable)) return std::string_view(rank) == "0";
-  return true;
-}
+bool first_process() { return speaks_for_launcher(); }
 
 void complain(const std::string& text) {
-  fmt::print(stderr, "quadrille: error: {}\n", text);
+  fmt::print(stderr, "quadrille: error: {}\n", text_shortened(text));
   std::fflush(stderr);
 }
 
@@ -70,13 +66,18 @@ int run_program(int count, const char* const* words, const WrapWorld& wrap) {
     const Options options = read_options(count, words);
     in_world = options.verb == Verb::run && !options.run.dry_run;
     return run_verb(options, clock, began, wrap);
-  } catch (const Poisoned&) {  // another rank failed, and tells
+  } catch (const Poisoned&) {            // another rank failed, and tells
+  } catch (const WorldFailure& error) {  // thrown on one rank only
+    complain(error.what());
+    return exit_code::kFailure;
   } catch (const Error& error) {
     const std::string_view text = error.what();
     // What was found before there were ranks is the same in every process; a rank's failure begins with its number.
     if (!in_world || text.starts_with("rank ") || first_process()) complain(error.what());
   } catch (const std::bad_alloc&) {
     complain("out of memory; quadrille plan SUITE shows what a run needs");
+  } catch (const std::filesystem::filesystem_error& error) {
+    complain(fmt::format("{}: {}; give another path", error.path1().string(), error.code().message()));
   } catch (const std::exception& error) {
     complain(fmt::format("unexpected: {}", error.what()));
   }

@@ -2,7 +2,10 @@
 // `quadrille run`: refuses what can be refused at once, starts the ranks, and leaves the rest to the session.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "benchmarks/commands.h"
+#include "benchmarks/harness/cores.h"
 #include "benchmarks/harness/interruption.h"
 #include "benchmarks/harness/session.h"
 #include "benchmarks/harness/text.h"
@@ -13,6 +16,8 @@
 namespace quadrille {
 
 namespace {
+
+constexpr double kLeastStart = 10;  // seconds: a launcher starts processes one after the other
 
 std::string default_folder(const Experiment* experiment, const RunOptions& options, const RunClock& clock) {
   std::string suite = experiment ? experiment->suite : options.suite;
@@ -38,6 +43,7 @@ int run_command(const RunOptions& options, const RunClock& clock, std::atomic<bo
   WorldOptions ranks;
   ranks.ranks = options.ranks.value_or(world == "mpi" ? launcher.ranks : 1);
   ranks.timeout_seconds = options.timeout_seconds;
+  ranks.start_seconds = std::max(kLeastStart, options.timeout_seconds);
   ranks.allow_singleton = options.allow_singleton;
 
   if (world == "mpi" && launcher.ranks > 1)
@@ -49,6 +55,12 @@ int run_command(const RunOptions& options, const RunClock& clock, std::atomic<bo
   session.world = world;
   const double begin = clock.seconds();
   if (world == "threads") session.experiment = std::make_unique<const Experiment>(resolve(options, ranks.ranks, world));
+  if (world == "threads") {  // known here already: no need to start the ranks first
+    PlacementRequest host;
+    host.ranks = ranks.ranks, host.threads = options.threads.value_or(0), host.usable = usable_cores();
+    host.oversubscribe = options.oversubscribe;
+    place_rank(host);
+  }
   session.data_seconds = clock.seconds() - begin;
   session.out = options.out.empty() ? default_folder(session.experiment.get(), options, clock) : options.out;
   kind.run(ranks, [&](std::unique_ptr<Communicator> communicator) {

@@ -4,10 +4,12 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
 #include "core/error.h"
@@ -16,15 +18,32 @@ namespace quadrille {
 
 namespace {
 
-// The number a variable holds; -1 when it is not set or no number.
+// The number a variable holds; -1 when it is not set.
 int number_in(const char* variable) {
   const char* text = std::getenv(variable);
   if (!text) return -1;
   const std::string_view view(text);
   int value = -1;
   const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
-  return error == std::errc() && end == view.data() + view.size() ? value : -1;
+  require(error == std::errc() && end == view.data() + view.size() && value >= 0,
+          "{} is \"{}\", wanted a number: how many processes the launcher started cannot be told; unset it, or start "
+          "with a launcher that sets it right",
+          variable, text);
+  return value;
 }
+
+struct Variables {
+  const char *size, *rank;
+};
+// The innermost launcher first: mpirun may run inside a Slurm step, and a step inside an allocation.
+constexpr Variables kLaunchers[] = {
+    {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+    {"PMI_SIZE", "PMI_RANK"},
+    {"PMIX_SIZE", "PMIX_RANK"},
+    {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
+    {"SLURM_NTASKS", "SLURM_PROCID"},
+    {"SLURM_NPROCS", "SLURM_PROCID"},
+};
 
 }  // namespace
 
@@ -42,22 +61,35 @@ const WorldKind& world_named(std::string_view name) {
   fail("there is no world {}: threads, mpi and counting are known", name);
 }
 
-// Sizes first: they say it outright. PMIx gives only a rank, and any but 0 proves company. Inside a Slurm step its own
-// size counts, elsewhere that of the allocation.
+// A size says it outright, once some variable gives one. Where there is only a rank, any but 0 proves company. All
+// variables are read before one is believed: an unreadable one is refused, whatever the others say.
 Launcher launcher_from_environment() {
-  int rank = 0;
-  for (const char* variable : {"SLURM_PROCID", "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"})
-    if (const int found = number_in(variable); found >= 0) rank = found;
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
-    if (const int ranks = number_in(variable); ranks > 0) return {variable, ranks, rank};
-  if (const int found = number_in("PMIX_RANK"); found > 0) return {"PMIX_RANK", found + 1, rank};
-  for (const char* variable : {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"})
-    if (const int ranks = number_in(variable); ranks > 0) return {variable, ranks, rank};
-  return {};
+  std::optional<Launcher> found;
+  std::optional<int> known_rank;
+  for (const auto& [size_variable, rank_variable] : kLaunchers) {
+    const int ranks = number_in(size_variable), rank = number_in(rank_variable);
+    if (rank >= 0 && !known_rank) known_rank = rank;
+    if (found && found->counted) continue;
+    if (ranks > std::max(rank, found ? found->rank : 0))
+      found = Launcher{size_variable, ranks, rank, true};
+    else if (rank > 0 && !found)
+      found = Launcher{rank_variable, rank + 1, rank, false};
+  }
+  if (!found) return {};
+  if (found->counted) found->rank = known_rank.value_or(0);
+  return *found;
 }
 
-void refuse_as_one(int rank, const std::string& message) {
-  if (rank == 0) throw Error(message);
+bool speaks_for_launcher() noexcept {
+  try {
+    return launcher_from_environment().speaks();
+  } catch (...) {
+    return true;
+  }
+}
+
+void refuse_as_one(bool speaks, const std::string& message) {
+  if (speaks) throw Error(message);
   std::this_thread::sleep_for(std::chrono::seconds(2));
   throw Poisoned(message);
 }
@@ -65,7 +97,7 @@ void refuse_as_one(int rank, const std::string& message) {
 void refuse_accidental_singletons(const Launcher& launcher, std::string_view world, bool allow_singleton) {
   if (launcher.ranks <= 1 || world == "mpi" || allow_singleton) return;
   refuse_as_one(
-      launcher.rank,
+      launcher.speaks(),
       fmt::format("{} says that a launcher started {} or more processes, but world {} makes each of them a run of "
                   "its own: add --world mpi to make them one run, start without the launcher, or add "
                   "--allow-singleton if this is what you want",

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/error.h"
 #include "parallelism/communicator.h"
 
 namespace quadrille {
@@ -18,6 +19,7 @@ struct WorldOptions {
   int ranks = 1;                 // threads: how many to start. mpi: what is wanted, checked against what the launcher
                                  // gave; 0: whatever it gave
   double timeout_seconds = 60;   // of every wait inside a message
+  double start_seconds = 60;     // mpi: for all processes of the launcher to come
   bool allow_singleton = false;  // mpi: accept a world of one although a launcher's variables are set
   int counting_rank = 0;         // counting: which of the imaginary ranks this is
   // mpi: the number of a signal that this process has received, 0 while there is none; noticed at the next wait, where
@@ -29,6 +31,13 @@ struct WorldOptions {
 // How a process ends when a rank neither works nor ends (sleeps for ever) after its world has failed: the message is
 // printed and the process left at once with this code, because a thread cannot be ended from outside.
 constexpr int kExitStuckRank = 3;
+
+// The world itself failed while it was at work: a rank came too late, left, or said something else than the others. The
+// user's settings may be as they like; what befalls one rank's own work stays the Error that it was.
+class WorldFailure : public Error {
+ public:
+  using Error::Error;
+};
 
 using RankBody = std::function<void(std::unique_ptr<Communicator> world)>;
 
@@ -48,21 +57,25 @@ struct WorldKind {
 };
 const WorldKind& world_named(std::string_view name);  // throws Error: unknown or absent
 
-// True when this process was started by an MPI or Slurm launcher with more than one rank (OMPI_, PMI_, PMIX_, SLURM_
-// variables); the text says which variable told so.
+// What the variables of an MPI or Slurm launcher (OMPI_, PMI_, PMIX_, SLURM_) say about this process.
 struct Launcher {
-  std::string variable;  // "OMPI_COMM_WORLD_SIZE"; empty: no launcher
-  int ranks = 1;
-  int rank = 0;  // of this process, as the launcher's variables have it
+  std::string variable;  // that told so: "OMPI_COMM_WORLD_SIZE"; empty: no launcher
+  int ranks = 1;         // at least so many
+  int rank = 0;          // of this process
+  bool counted = true;   // a variable gives the size; false: a rank above 0 proves company, and rank 0 cannot know
+  // Every process meets the same mistake, and one is enough to tell it.
+  bool speaks() const { return rank == 0 || !counted; }
 };
-Launcher launcher_from_environment();
+Launcher launcher_from_environment();  // throws Error: a variable that holds no number
+bool speaks_for_launcher() noexcept;   // the same, and true where the variables cannot be read
 
 // Throws Error when a launcher started several processes but the world is `threads` (each would be a run of its own).
 void refuse_accidental_singletons(const Launcher&, std::string_view world, bool allow_singleton);
 
-// For an error that every process finds on its own: rank 0 throws Error, the others wait a moment and throw Poisoned,
-// which programs do not print. So there is one message, and no launcher ends rank 0 before it has spoken.
-[[noreturn]] void refuse_as_one(int rank, const std::string& message);
+// For an error that every process finds on its own: the one that speaks throws Error, the others wait a moment and
+// throw Poisoned, which programs do not print. So there is one message, and no launcher ends the speaker before it has
+// spoken.
+[[noreturn]] void refuse_as_one(bool speaks, const std::string& message);
 
 std::string host_name();
 // What mpi/ was built with ("Open MPI 4.1.4"), or why it is absent.

@@ -99,6 +99,7 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
   record.step_statistics = step_statistics(record.steps);
   record.utilisation = utilisation_of(record, std::string(name_of(experiment.workload.training.dtype)));
   record.verdict = judge(record);
+  if (const std::string note = changes_note(experiment); !note.empty()) record.verdict.notes.push_back(note);
   return record;
 }
 

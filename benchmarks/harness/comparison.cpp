@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "benchmarks/harness/peaks.h"
 #include "benchmarks/harness/screen.h"
 #include "benchmarks/harness/text.h"
+#include "benchmarks/harness/verdict.h"
+#include "core/error.h"
 
 namespace quadrille {
 
@@ -78,6 +81,41 @@ void compare_steps(const Record& a, const Record& b, double tolerance, Compariso
   }
 }
 
+void compare_evaluations(const Record& a, const Record& b, double tolerance, Comparison& c) {
+  c.first_evaluations = static_cast<std::int64_t>(a.evaluations.size());
+  c.second_evaluations = static_cast<std::int64_t>(b.evaluations.size());
+  for (const EvaluationLine& x : a.evaluations)
+    for (const EvaluationLine& y : b.evaluations) {
+      if (x.step != y.step) continue;
+      ++c.common_evaluations;
+      if (relative(x.quality, y.quality) > tolerance && !c.first_evaluation_apart) c.first_evaluation_apart = x.step;
+      break;
+    }
+}
+
+bool equal(const std::optional<double>& a, const std::optional<double>& b) {
+  constexpr double kRounding = 1e-9;
+  return a.has_value() == b.has_value() && (!a || relative(*a, *b) <= kRounding);
+}
+
+void require_own_statistics(const Record& record) {
+  const StepStatistics &said = record.step_statistics, found = step_statistics(record.steps);
+  const bool agree = said.status == found.status && said.count == found.count &&
+                     said.warm_up_steps == found.warm_up_steps && equal(said.median_seconds, found.median_seconds) &&
+                     equal(said.p5_seconds, found.p5_seconds) && equal(said.p95_seconds, found.p95_seconds) &&
+                     equal(said.min_seconds, found.min_seconds) && equal(said.max_seconds, found.max_seconds) &&
+                     equal(said.mean_seconds, found.mean_seconds) &&
+                     equal(said.labels_per_second, found.labels_per_second);
+  const auto median = [](const StepStatistics& s) {
+    return s.median_seconds ? text_seconds(*s.median_seconds) : s.status;
+  };
+  require(
+      agree,
+      "the record of {} (seed {}) contradicts itself: its step_statistics (median {} of {} steps) are not those of its "
+      "steps (median {} of {}); one of the two was changed after the run",
+      record.suite, record.seed, median(said), said.count, median(found), found.count);
+}
+
 std::string table_of(const std::vector<Difference>& list) {
   TextTable table({{"", Align::left}, {"first", Align::left}, {"second", Align::left}});
   const auto short_of = [](const std::string& text) { return text.size() > 60 ? text.substr(0, 57) + "..." : text; };
@@ -90,6 +128,7 @@ std::string times_text(const Record& a, const Record& b, const Comparison& c) {
   std::string text = fmt::format("Median step  {} and {}", x ? text_seconds(*x) : "too few steps",
                                  y ? text_seconds(*y) : "too few steps");
   if (!x || !y) return text + "\n";
+  if (!(*x > 0) || !(*y > 0)) return text + "; not divided: a step takes time\n";
   if (!c.numbers.empty()) return text + fmt::format("; not divided: {} differs\n", c.numbers.front().name);
   for (const Difference& line : c.surroundings)
     if (line.name == "cpu_model" || line.name == "cores" || line.name == "host")
@@ -99,19 +138,39 @@ std::string times_text(const Record& a, const Record& b, const Comparison& c) {
 
 }  // namespace
 
+std::vector<std::string> doubts_of(const Record& record) {
+  require_own_statistics(record);
+  std::vector<std::string> doubts = record.verdict.reasons;
+  if (!record.verdict.valid && doubts.empty()) doubts.emplace_back("its verdict is not valid");
+  for (const std::string& reason : judge(record).reasons)
+    if (std::find(doubts.begin(), doubts.end(), reason) == doubts.end()) doubts.push_back(reason);
+  return doubts;
+}
+
+std::string doubts_text(const Record& record) {
+  std::string text;
+  for (const std::string& doubt : doubts_of(record))
+    text += fmt::format("NOT VALID: {} (seed {}): {}\n", record.suite, record.seed, doubt);
+  return text;
+}
+
 Comparison compare_records(const Record& first, const Record& second, double tolerance) {
   Comparison comparison;
   compare_conditions(first, second, comparison);
   compare_steps(first, second, tolerance, comparison);
-  comparison.same = comparison.numbers.empty() && comparison.first_steps == comparison.second_steps &&
-                    comparison.common_steps == comparison.first_steps && comparison.common_steps > 0 &&
-                    !comparison.first_divergence;
+  compare_evaluations(first, second, tolerance, comparison);
+  const bool evaluations_same = comparison.first_evaluations == comparison.second_evaluations &&
+                                comparison.common_evaluations == comparison.first_evaluations &&
+                                !comparison.first_evaluation_apart;
+  comparison.same =
+      evaluations_same && comparison.numbers.empty() && comparison.first_steps == comparison.second_steps &&
+      comparison.common_steps == comparison.first_steps && comparison.common_steps > 0 && !comparison.first_divergence;
   return comparison;
 }
 
 std::string comparison_text(const Record& first, const Record& second, const Comparison& c, double tolerance) {
-  std::string text =
-      fmt::format("{} (seed {}) and {} (seed {})\n\n", first.suite, first.seed, second.suite, second.seed);
+  std::string text = fmt::format("{} (seed {}) and {} (seed {})\n\n", suite_title(first), first.seed,
+                                 suite_title(second), second.seed);
   text += c.numbers.empty() ? "Model, data, training and seed are the same.\n"
                             : "Conditions that change the numbers\n" + table_of(c.numbers);
   if (!c.surroundings.empty())
@@ -124,6 +183,11 @@ std::string comparison_text(const Record& first, const Record& second, const Com
   if (c.largest_difference > 0)
     text += fmt::format("Largest      {:.3g} of the loss at step {}; {:.3g} of the gradient norm\n",
                         c.largest_difference, c.largest_at, c.largest_norm_difference);
+  text += fmt::format("Evaluations  {} and {}, {} in common; {}\n", c.first_evaluations, c.second_evaluations,
+                      c.common_evaluations,
+                      c.first_evaluation_apart
+                          ? fmt::format("the first beyond {:g} after step {}", tolerance, *c.first_evaluation_apart)
+                          : fmt::format("none beyond {:g}", tolerance));
   text += times_text(first, second, c);
   return text + fmt::format("\n{}\n", c.same ? "SAME" : "DIFFERENT");
 }

@@ -98,18 +98,18 @@ int usable_cores() {
 }
 
 Placement place_rank(const PlacementRequest& request) {
-  const int ranks = request.bound_by_launcher ? 1 : request.ranks_on_host;
-  const int place = request.bound_by_launcher ? 0 : request.local_rank;
+  const int ranks = request.ranks, place = request.place;
   Placement placement;
   placement.threads = request.threads > 0 ? request.threads : std::max(1, request.usable / ranks);
   const long long wanted = static_cast<long long>(ranks) * placement.threads;
-  if (wanted > request.usable && !request.oversubscribe) {
-    require(request.threads <= 1,
-            "{} rank{} of {} threads on this host want {} cores, {} may be used: lower --threads or --ranks, or give "
-            "--oversubscribe",
-            ranks, ranks == 1 ? "" : "s", placement.threads, wanted, request.usable);
-    placement.note = fmt::format("{} ranks share {} cores, one thread each: correct, but slower than it looks", ranks,
-                                 request.usable);
+  if (wanted > request.usable) {
+    require(request.oversubscribe,
+            "{} rank{} of {} thread{} on this host want{} {} cores, {} may be used: lower --threads or --ranks, or "
+            "give --oversubscribe",
+            ranks, ranks == 1 ? "" : "s", placement.threads, placement.threads == 1 ? "" : "s", ranks == 1 ? "s" : "",
+            wanted, request.usable);
+    placement.note =
+        fmt::format("{} threads share {} cores: correct, but slower than it looks", wanted, request.usable);
   }
   const auto given = static_cast<long long>(request.cpus.size());
   if (wanted <= given) {

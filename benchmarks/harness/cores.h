@@ -20,11 +20,10 @@ struct Placement {
   std::string note;       // worth a line on the terminal, or empty
 };
 struct PlacementRequest {
-  int ranks_on_host = 1, local_rank = 0;
-  int threads = 0;                 // 0: not asked for
-  int usable = 1;                  // cores: affinity and quota
-  std::vector<int> cpus;           // in the order to be given out
-  bool bound_by_launcher = false;  // `cpus` and `usable` are this rank's own already
+  int ranks = 1, place = 0;  // that may use the same CPUs, and which of them this is
+  int threads = 0;           // 0: not asked for
+  int usable = 1;            // cores: affinity and quota
+  std::vector<int> cpus;     // in the order to be given out
   bool oversubscribe = false;
 };
 // Throws Error when ranks x threads exceed the usable cores, unless asked for.

@@ -3,12 +3,16 @@
 #include "benchmarks/harness/experiment.h"
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
+#include <set>
 
 #include "benchmarks/harness/locate.h"
+#include "benchmarks/harness/published.h"
 #include "core/error.h"
 #include "core/json.h"
 #include "datasets/commands.h"
@@ -94,8 +98,32 @@ Json strategy_table(const Json* given, const RunOptions& options, int ranks, std
   return table;
 }
 
+std::string key_of(const std::string& set) { return set.substr(0, set.find('=')); }
+bool within(const std::string& key, std::string_view section) {
+  return key == section || key.starts_with(std::string(section) + ".");
+}
+
+// Who runs the suite and how it is laid out may change; what is trained towards which target may not, silently.
+bool is_layout(const std::string& key) {
+  for (const char* section : {"strategy", "mesh", "run.seed", "run.runs", "training.micro_batch"})
+    if (within(key, section)) return true;
+  return false;
+}
+
+void apply_set(Json& document, const std::string& set, std::vector<std::string>& changes) {
+  const std::string key = key_of(set);
+  require(!within(key, "name") && !within(key, "description"),
+          "--set {}: a suite's name and description stand for its file; copy the file to run it under another name",
+          set);
+  const Json before = document;
+  set_by_path(document, set.starts_with("mesh.") ? "strategy." + set : set);  // short for the strategy's mesh
+  if (!is_layout(key) && !(document == before) && std::find(changes.begin(), changes.end(), key) == changes.end())
+    changes.push_back(key);
+}
+
 // The suite's document with the strategy's table in it and every change of the command line made.
-Json changed_document(const std::string& path, const RunOptions& options, int ranks, std::string& strategy) {
+Json changed_document(const std::string& path, const RunOptions& options, int ranks, std::string& strategy,
+                      std::vector<std::string>& changes) {
   Json document = read_json(path);
   require(document.is_object(), "{}: found {}, wanted an object with model, data, training and run", path,
           document.kind());
@@ -103,8 +131,8 @@ Json changed_document(const std::string& path, const RunOptions& options, int ra
   for (const std::string& set : options.set)
     if (names_strategy(set)) set_by_path(document, set);
   document.set("strategy", strategy_table(document.find("strategy"), options, ranks, strategy));
-  for (const std::string& set : options.set)  // "mesh.x=2" is short for the strategy's mesh
-    if (!names_strategy(set)) set_by_path(document, set.starts_with("mesh.") ? "strategy." + set : set);
+  for (const std::string& set : options.set)
+    if (!names_strategy(set)) apply_set(document, set, changes);
   apply_flags(document, options);
   return document;
 }
@@ -123,6 +151,19 @@ void check_metric(const Experiment& experiment, Problems& problems) {
   if (experiment.run.target->metric != metric)
     problems.add(fmt::format("run.target.metric is '{}', but this data set is measured in {}",
                              experiment.run.target->metric, metric));
+}
+
+void check_published(const std::string& name, Problems& problems) {
+  if (name.empty()) return;
+  problems.catching([&] {
+    std::set<std::string> known;
+    for (const Json& row : published_rows(locate_folder("results/published"), "published time to train"))
+      known.insert(row.at("benchmark").string());
+    if (known.contains(name)) return;
+    const std::string near = nearest(name, {known.begin(), known.end()});
+    fail("run.published is '{}', which has no published results{}; known: {}", name,
+         near.empty() ? "" : fmt::format(", did you mean '{}'?", near), fmt::join(known, ", "));
+  });
 }
 
 // What would bring the data: a command where we have one, else what the suite says.
@@ -205,6 +246,7 @@ void read_sections(Experiment& experiment, const Json& document, const RunOption
   if (counted && data && data->is_object()) open_data(experiment, *data, *model, options, problems);
   if (counted) check_model(experiment, trainable, model_resolved, problems);
   check_metric(experiment, problems);
+  check_published(experiment.run.published, problems);
 
   experiment.resolved = top.resolved();
   if (experiment.data.train) experiment.resolved.set("data", experiment.data.resolved);
@@ -235,6 +277,9 @@ RunConfig read_run(const Json& object, Json& resolved) {
     t.value = inner.number("value");
     t.direction = inner.choice("direction", {"at_most", "at_least"}, "at_most");
     require(std::isfinite(t.value), "run.target.value must be a finite number");
+    require(t.direction == "at_most" || !t.metric.starts_with("nats_"),
+            "{}: run.target.direction is at_least, but {} falls as a model learns: wanted at_most",
+            inner.origin_of("direction"), t.metric);
     inner.done();
     run.target = t;
     target_resolved = inner.resolved();
@@ -258,6 +303,9 @@ RunConfig read_run(const Json& object, Json& resolved) {
   at_least("seed", static_cast<double>(run.seed), 0);
   at_least("probe_seconds", run.probe_seconds, 0);
   require(runs <= 10000, "{}: run.runs is {}, wanted at most 10000", reader.origin_of("runs"), runs);
+  require(run.seed <= std::numeric_limits<std::int64_t>::max() - runs,
+          "{}: run.seed is {}, wanted at most {}: run i of {} adds i to it", reader.origin_of("seed"), run.seed,
+          std::numeric_limits<std::int64_t>::max() - runs, runs);
   run.runs = static_cast<int>(runs);
   reader.done();
   resolved = reader.resolved();
@@ -271,11 +319,21 @@ Experiment resolve(const RunOptions& options, int ranks, const std::string& worl
   experiment.ranks = ranks;
   experiment.world = world;
   experiment.backend = options.backend.value_or("cpu");
-  const Json document = changed_document(experiment.suite_path, options, ranks, experiment.strategy);
+  const Json document =
+      changed_document(experiment.suite_path, options, ranks, experiment.strategy, experiment.changes);
   Problems problems;
   read_sections(experiment, document, options, problems);
   problems.refuse(experiment.suite_path);
   return experiment;
+}
+
+std::string changes_note(const Experiment& experiment) {
+  if (experiment.changes.empty()) return {};
+  return fmt::format("{}{}", kChangedSuite, fmt::join(experiment.changes, ", "));
+}
+
+std::string name_of_suite(const Experiment& experiment) {
+  return experiment.suite + (experiment.changes.empty() ? "" : " (changed)");
 }
 
 Json origins_of(const Json& document) {

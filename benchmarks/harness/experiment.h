@@ -32,7 +32,8 @@ RunConfig read_run(const Json& object, Json& resolved);
 
 struct Experiment {
   std::string suite, description, suite_path, strategy;
-  std::string fetch;  // what brings the data, for the refusal when it is not there
+  std::vector<std::string> changes;  // what --set changed of the suite file, e.g. "run.target.value"
+  std::string fetch;                 // what brings the data, for the refusal when it is not there
   Workload workload;
   RunConfig run;
   std::string backend, world;
@@ -42,6 +43,11 @@ struct Experiment {
   std::vector<std::string> notes;  // what a plan could not know
   Json resolved = Json::object();  // the whole document, values with their origins
 };
+
+// The note that a record carries then: "changed suite: run.target.value, training.steps".
+inline constexpr const char* kChangedSuite = "changed suite: ";
+std::string changes_note(const Experiment&);   // empty: none
+std::string name_of_suite(const Experiment&);  // "gpt_tiny" or "gpt_tiny (changed)"
 
 // Throws one Error that lists every violation found.
 Experiment resolve(const RunOptions&, int ranks, const std::string& world);

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
+#include <limits>
 #include <set>
 #include <thread>
 
@@ -33,23 +35,38 @@ std::vector<int> integers_of(const Json& array) {
   return values;
 }
 
-// Ranks of one host whose processes may use different CPUs were bound by their launcher: their shares are made already.
+// Ranks of one host that may use the same CPUs share them out. A launcher that binds has made shares already.
 PlacementRequest placement_request(const std::vector<Json>& inventory, int rank, const LaunchRequest& request) {
   const Json& mine = inventory[static_cast<std::size_t>(rank)];
   PlacementRequest placement;
-  placement.ranks_on_host = 0;
+  placement.ranks = 0;
   for (int other = 0; other < static_cast<int>(inventory.size()); ++other) {
     const Json& theirs = inventory[static_cast<std::size_t>(other)];
-    if (theirs.at("host") != mine.at("host")) continue;
-    if (other < rank) ++placement.local_rank;
-    ++placement.ranks_on_host;
-    if (theirs.at("cpus") != mine.at("cpus")) placement.bound_by_launcher = true;
+    if (theirs.at("host") != mine.at("host") || theirs.at("cpus") != mine.at("cpus")) continue;
+    if (other < rank) ++placement.place;
+    ++placement.ranks;
   }
   placement.threads = request.threads;
   placement.oversubscribe = request.oversubscribe;
   placement.usable = static_cast<int>(mine.at("usable").integer());
   placement.cpus = spread_over_cores(integers_of(mine.at("cpus")));
   return placement;
+}
+
+// Shares that a launcher made may overlap, or be more than the control groups of the host grant.
+void refuse_crowded_host(const std::vector<Json>& inventories, const std::string& host, int threads) {
+  std::set<int> cpus;
+  double quota = std::numeric_limits<double>::infinity();
+  for (const Json& theirs : inventories) {
+    if (theirs.at("host").string() != host) continue;
+    for (int cpu : integers_of(theirs.at("cpus"))) cpus.insert(cpu);
+    if (!theirs.at("quota").is_null()) quota = std::max(1.0, std::floor(theirs.at("quota").number()));
+  }
+  const int usable = static_cast<int>(std::min(static_cast<double>(cpus.size()), quota));
+  require(threads <= usable,
+          "the ranks on {} have {} threads together, {} cores may be used: lower --threads or the number of ranks, or "
+          "give --oversubscribe",
+          host, threads, usable);
 }
 
 RankPlace place_from(const Json& json, int rank) {
@@ -100,7 +117,9 @@ Launch launch_rank(Communicator& world, const LaunchRequest& request) {
   inventory.set("process", static_cast<std::int64_t>(getpid()));
   inventory.set("cpus", json_of(usable_cpus()));
   inventory.set("usable", usable_cores());
-  const Placement placement = place_rank(placement_request(world.exchange(inventory), world.rank(), request));
+  inventory.set("quota", std::isfinite(cpu_quota()) ? Json(cpu_quota()) : Json());
+  const std::vector<Json> inventories = world.exchange(inventory);
+  const Placement placement = place_rank(placement_request(inventories, world.rank(), request));
   const bool bound = bind_this_thread(placement.cpus);
 
   Json place = inventory;
@@ -126,6 +145,7 @@ Launch launch_rank(Communicator& world, const LaunchRequest& request) {
     cpus.insert(line.cpus.begin(), line.cpus.end());
     threads += line.threads;
   }
+  if (!request.oversubscribe) refuse_crowded_host(inventories, inventory.at("host").string(), threads);
   launch.mine = launch.ranks[static_cast<std::size_t>(world.rank())];
   launch.host_cpus.assign(cpus.begin(), cpus.end());
   launch.host_cores = launch.host_cpus.empty() ? std::min(threads, usable_cores()) : static_cast<int>(cpus.size());

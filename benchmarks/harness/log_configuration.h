@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "benchmarks/harness/experiment.h"
 #include "benchmarks/harness/mllog.h"
@@ -12,5 +14,9 @@ namespace quadrille {
 
 // Ends before init_stop; `init_start`: seconds of the clock.
 void log_configuration(MlLog&, const Experiment&, std::int64_t seed, double init_start);
+
+// What must agree for two runs to count together: the resolved suite without seed, number of runs and prose, the back
+// end and the number of ranks. A SHA-256 in hex.
+std::string configuration_digest(const Json& resolved, std::string_view backend, int ranks);
 
 }  // namespace quadrille

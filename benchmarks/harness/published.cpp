@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <set>
 
+#include "benchmarks/harness/screen.h"
 #include "benchmarks/harness/text.h"
 #include "core/error.h"
 
@@ -221,7 +222,7 @@ std::optional<Json> floors_of(const Record& record, const Json& floors) {
 }
 
 std::string published_text(const Record& record, const std::string& folder, const Json& floors, std::size_t rows) {
-  std::string text = fmt::format("{}, seed {}, {} on {}: {}\n\n", record.suite, record.seed, record.stop_reason,
+  std::string text = fmt::format("{}, seed {}, {} on {}: {}\n\n", suite_title(record), record.seed, record.stop_reason,
                                  hardware_of(record), record.verdict.valid ? "valid" : "NOT VALID");
   std::vector<Json> same;
   if (!benchmark_of(record).empty())

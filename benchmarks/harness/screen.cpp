@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "benchmarks/harness/environment.h"
@@ -22,7 +23,9 @@ std::string wrapped(const std::string& label, const std::vector<std::string>& li
 }
 
 std::string headline(const Record& record) {
-  const char* verdict = record.verdict.valid ? "valid" : "NOT VALID";
+  const char* verdict = !record.verdict.valid  ? "NOT VALID"
+                        : !record.timed_claims ? "valid training, NOT VALID as a timed claim"
+                                               : "valid";
   if (record.seconds_to_target)
     return fmt::format("SCORE  {:.3f} s to {} {} {}   ({})\n", *record.seconds_to_target, record.target->metric,
                        record.target->direction == "at_most" ? "<=" : ">=", text_number(record.target->value), verdict);
@@ -124,11 +127,18 @@ std::string mesh_text(const std::vector<std::pair<std::string, int>>& mesh) {
   return text.empty() ? "one rank" : text;
 }
 
+std::string suite_title(const Record& record) {
+  const auto& notes = record.verdict.notes;
+  const bool changed =
+      std::any_of(notes.begin(), notes.end(), [](const std::string& note) { return note.starts_with(kChangedSuite); });
+  return record.suite + (changed ? " (changed)" : "");
+}
+
 std::string opening_screen(const Experiment& experiment, const Launch& launch) {
   std::vector<std::pair<std::string, int>> mesh;
   for (const MeshAxis& edge : mesh_of(experiment.workload.strategy, experiment.ranks))
     mesh.emplace_back(edge.name, edge.extent);
-  std::string text = fmt::format("{}   {}{}{}\n", program_name(), experiment.suite,
+  std::string text = fmt::format("{}   {}{}{}\n", program_name(), name_of_suite(experiment),
                                  experiment.description.empty() ? "" : ": ", experiment.description);
   text += fmt::format("  {} rank{} in world {}, strategy {}, mesh {}, back end {}\n\n", experiment.ranks,
                       experiment.ranks == 1 ? "" : "s", experiment.world, experiment.strategy, mesh_text(mesh),
@@ -155,7 +165,7 @@ std::string run_line(const Experiment& experiment, int run, std::int64_t seed, s
 }
 
 std::string last_screen(const Record& record, const std::string& record_path) {
-  std::string text = fmt::format("\n{}", headline(record));
+  std::string text = fmt::format("\n{}  {:<12}{}\n", headline(record), "suite", suite_title(record));
   text += wrapped("not valid", record.verdict.reasons);
   text += quality_line(record) + step_lines(record) + utilisation_table(record) + phase_lines(record) +
           traffic_table(record) + memory_table(record);

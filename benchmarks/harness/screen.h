@@ -10,6 +10,7 @@
 
 namespace quadrille {
 
+std::string suite_title(const Record&);  // "gpt_tiny", or "gpt_tiny (changed)" when its notes say so
 std::string opening_screen(const Experiment&, const Launch&);
 std::string peak_line(const Peak&);
 std::string run_line(const Experiment&, int run, std::int64_t seed, std::int64_t parameters);

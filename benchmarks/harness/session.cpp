@@ -13,10 +13,12 @@
 #include "benchmarks/harness/locate.h"
 #include "benchmarks/harness/log_configuration.h"
 #include "benchmarks/harness/peaks.h"
+#include "benchmarks/harness/same_settings.h"
 #include "benchmarks/harness/score.h"
 #include "benchmarks/harness/screen.h"
 #include "benchmarks/harness/timed_run.h"
 #include "benchmarks/harness/trace.h"
+#include "core/build.h"
 #include "core/error.h"
 #include "kernels/backend.h"
 #include "parallelism/mesh.h"
@@ -51,6 +53,16 @@ void agree(Communicator& world, bool mine, Work work) {
   }
 }
 
+// What must be the same on all ranks: it decides what is trained, or what they say to each other.
+Json settings_of(const Experiment& experiment, const RunOptions& options) {
+  Json settings = experiment.resolved;
+  settings.set("--backend", experiment.backend);
+  settings.set("--trace", !options.trace.empty());
+  settings.set("version", std::string(build_facts().version));
+  settings.set("revision", std::string(build_facts().revision));
+  return settings;
+}
+
 class RankSession {
  public:
   RankSession(Session& session, std::unique_ptr<Communicator> world)
@@ -81,6 +93,7 @@ class RankSession {
       session_.experiment =
           std::make_unique<const Experiment>(resolve(session_.options, world_->size(), session_.world));
     });
+    require_same_settings(*world_, settings_of(experiment(), session_.options));
     data_seconds_ = session_.data_seconds + session_.clock.seconds() - begin;
     const Backend& backend = backend_named(experiment().backend);
     launch_ = launch_rank(

@@ -93,6 +93,23 @@ std::string text_utc(double unix_seconds) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(unix_seconds)));
 }
 
+std::string text_shortened(std::string_view text) {
+  constexpr std::size_t kLongest = 200, kKept = 120;
+  constexpr std::string_view kBreaks = " \n\t'\"";
+  std::string all;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(kBreaks, at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    if (word.size() > kLongest)
+      all += fmt::format("{}... ({} characters)", word.substr(0, kKept), word.size());
+    else
+      all += word;
+    if (end < text.size()) all += text[end];
+    at = end + 1;
+  }
+  return all;
+}
+
 void TextTable::row(std::vector<std::string> cells) {
   require(cells.size() == columns_.size(), "a table row of {} cells under {} columns", cells.size(), columns_.size());
   rows_.push_back(std::move(cells));

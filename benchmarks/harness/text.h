@@ -18,6 +18,9 @@ std::string text_grouped(long long value);                     // "466,853"
 std::string text_cpus(const std::vector<int>& cpus);           // "0-3,8"; "not bound" when empty
 std::string text_utc(double unix_seconds);                     // "2025-01-31T12:34:56Z"
 
+// A message with every word (what stands between blanks or quotes) of more than 200 characters cut to its beginning.
+std::string text_shortened(std::string_view text);
+
 // Columns as wide as their widest cell; two blanks between them; no blanks at the end of a line.
 class TextTable {
  public:

@@ -102,7 +102,9 @@ void rule_below_peak(const Record& record, Verdict& verdict) {
 
 void rule_timed_backend(const Record& record, Verdict& verdict) {
   if (!record.timed_claims)
-    note(verdict, fmt::format("back end '{}' judges the others; its times claim nothing", record.backend));
+    note(verdict,
+         fmt::format("not valid as a timed claim: back end '{}' judges the others, and its times claim nothing",
+                     record.backend));
 }
 
 void rule_enough_steps(const Record& record, Verdict& verdict) {

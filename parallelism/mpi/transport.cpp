@@ -5,10 +5,12 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -54,6 +56,51 @@ class Patience {
   std::chrono::microseconds pause_{10};
 };
 
+// MPI_Init waits without end for processes that never call it, and cannot be called off. So a second thread watches,
+// and ends the process; the launcher then ends the rest. Higher ranks wait a little longer: one message is enough.
+class StartDeadline {
+ public:
+  explicit StartDeadline(double seconds) : seconds_(seconds), watch_([this] { watch(); }) {}
+  ~StartDeadline() {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_all();
+    watch_.join();
+  }
+  StartDeadline(const StartDeadline&) = delete;
+  StartDeadline& operator=(const StartDeadline&) = delete;
+
+ private:
+  void watch() {
+    const Launcher launcher = launcher_of_this_process();
+    const std::chrono::duration<double> patience(seconds_ + std::min(launcher.rank, 8));
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, patience, [this] { return over_; })) return;
+    fmt::print(
+        stderr,
+        "quadrille: error: rank {} on {}: MPI did not start within {:g} s: of the {} processes of the launcher at "
+        "least one has not called MPI_Init; start the same program on every rank, or give more time (--timeout)\n",
+        launcher.rank, host_name(), seconds_, launcher.ranks);
+    std::fflush(stderr);
+    std::_Exit(kExitStuckRank);
+  }
+  static Launcher launcher_of_this_process() {
+    try {
+      return launcher_from_environment();
+    } catch (const Error&) {  // told elsewhere
+      return {};
+    }
+  }
+
+  const double seconds_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread watch_;  // starts last: it uses all of the above
+};
+
 }  // namespace
 
 void check(int result, const char* call) {
@@ -80,7 +127,10 @@ Transport::Transport(const WorldOptions& options)
   int already = 0, level = 0;
   check(MPI_Initialized(&already), "MPI_Initialized");
   require(!already, "MPI can be started only once in a process: a second world mpi was asked for");
-  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
+  {
+    const StartDeadline deadline(options.start_seconds);
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
+  }
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
   check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
@@ -97,19 +147,19 @@ Transport::Transport(const WorldOptions& options)
 // Everyone finds the same numbers, so nothing needs to be sent: rank 0 speaks.
 void Transport::check_options(const WorldOptions& options) const {
   if (!(timeout_seconds_ > 0))
-    refuse_as_one(rank_, fmt::format("a timeout of {} s was asked for: more than 0 is wanted", timeout_seconds_));
+    refuse_as_one(rank_ == 0, fmt::format("a timeout of {} s was asked for: more than 0 is wanted", timeout_seconds_));
   if (chunk_bytes_ <= 0 || chunk_bytes_ > 0x7fffffff)
-    refuse_as_one(rank_,
+    refuse_as_one(rank_ == 0,
                   fmt::format("MPI chunks of {} bytes were asked for: 1 to 2147483647 are possible", chunk_bytes_));
   const Launcher launcher = launcher_from_environment();
   if (size_ == 1 && launcher.ranks > 1 && !options.allow_singleton)
-    refuse_as_one(launcher.rank,
+    refuse_as_one(launcher.speaks(),
                   fmt::format("{} says that a launcher started {} or more processes, but MPI sees a world of 1: "
                               "the launcher and this MPI do not fit together; use the mpirun of {}, or add "
                               "--allow-singleton",
                               launcher.variable, launcher.ranks, mpi_description()));
   if (options.ranks > 0 && options.ranks != size_)
-    refuse_as_one(rank_,
+    refuse_as_one(rank_ == 0,
                   fmt::format("{} ranks are wanted, but the launcher gave {}: start with mpirun -n {} (or srun -n {}), "
                               "or ask for {} ranks",
                               options.ranks, size_, options.ranks, options.ranks, size_));
@@ -188,11 +238,13 @@ void Transport::refuse_if_poisoned() {
 }
 
 void Transport::throw_cause() const {
+  if (speaks_ && gave_up_) throw WorldFailure(cause_);
   if (speaks_) throw Error(cause_);
   throw Poisoned(cause_);
 }
 
 void Transport::give_up(const std::string& message) {
+  gave_up_ = gave_up_ || !poisoned_;
   claim(message);
   throw_cause();
 }

@@ -113,6 +113,7 @@ class Transport {
   Control ear_;
   std::vector<char> left_, answered_;
   bool poisoned_ = false, speaks_ = false, all_answered_ = true, abandoned_ = false;
+  bool gave_up_ = false;  // the cause is one of the world itself
   std::string cause_;
 };
 

@@ -40,14 +40,21 @@ std::string World::cause() const {
   return cause_;
 }
 
+void World::throw_cause() const {
+  const std::lock_guard lock(cause_mutex_);
+  if (by_world_) throw WorldFailure(cause_);
+  throw Error(cause_);
+}
+
 void World::refuse_if_poisoned() const {
   if (poisoned()) throw Poisoned(cause());
 }
 
-bool World::poison(int rank, const std::string& message) noexcept {
+bool World::poison(int rank, const std::string& message, bool by_world) noexcept {
   {
     const std::lock_guard lock(cause_mutex_);
     if (poisoned()) return false;
+    by_world_ = by_world;
     try {
       cause_ = fmt::format("rank {} on {}: {}", rank, host_name(), message);
     } catch (...) {  // no memory for the words: the others must still wake
@@ -59,7 +66,7 @@ bool World::poison(int rank, const std::string& message) noexcept {
 }
 
 void World::give_up(int rank, const std::string& message) {
-  if (poison(rank, message)) throw Error(cause());
+  if (poison(rank, message, true)) throw WorldFailure(cause());
   throw Poisoned(cause());
 }
 

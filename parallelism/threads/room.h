@@ -31,7 +31,9 @@ class World {
   std::string cause() const;
   void refuse_if_poisoned() const;  // throws Poisoned
   // The first message stays and wakes everyone. Must not be called with a room locked.
-  bool poison(int rank, const std::string& message) noexcept;       // true: this was the first
+  // True: this was the first. `by_world`: a WorldFailure, not a rank's own Error.
+  bool poison(int rank, const std::string& message, bool by_world = false) noexcept;
+  [[noreturn]] void throw_cause() const;
   [[noreturn]] void give_up(int rank, const std::string& message);  // poisons, then throws
   void leave(int rank);                                             // this rank ended well and will not come again
   bool has_left(int rank) const { return left_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire); }
@@ -51,6 +53,7 @@ class World {
   std::vector<std::atomic<bool>> left_;
   mutable std::mutex cause_mutex_;  // innermost: may be taken with a room locked
   std::string cause_;
+  bool by_world_ = false;
   std::mutex mutex_;  // of what follows; outermost: rooms are locked under it
   std::uint64_t next_id_ = 1;
   std::map<Key, std::pair<std::shared_ptr<Room>, std::size_t>> opening_;  // and how many have come

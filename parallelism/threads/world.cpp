@@ -3,6 +3,7 @@
 // every strategy can be run and tested on a laptop; it is the default of every program.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -26,6 +27,9 @@ namespace {
 
 using threads::Room;
 using threads::World;
+
+// A rank at work needs a moment to notice that its world has failed, however short its messages may take.
+constexpr double kLeastGrace = 1;  // seconds
 
 // Leaves the room on every path out of the work.
 class Visit {
@@ -234,10 +238,11 @@ void run_threads(const WorldOptions& options, const RankBody& body) {
                               started, options.ranks, error.what()));
     for (int rank = started; rank < options.ranks; ++rank) roll.sign_off(rank);
   }
-  const auto stuck = roll.wait(*world, options.timeout_seconds);
-  if (!stuck.empty()) end_without(stuck, world->cause(), options.timeout_seconds);
+  const double grace = std::max(options.timeout_seconds, kLeastGrace);
+  const auto stuck = roll.wait(*world, grace);
+  if (!stuck.empty()) end_without(stuck, world->cause(), grace);
   for (auto& thread : threads) thread.join();
-  if (world->poisoned()) throw Error(world->cause());
+  if (world->poisoned()) world->throw_cause();
 }
 
 }  // namespace quadrille

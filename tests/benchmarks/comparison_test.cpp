@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "benchmarks/harness/published.h"
+#include "core/error.h"
 #include "tests/benchmarks/samples.h"
 
 namespace quadrille {
@@ -35,6 +36,41 @@ TEST(Comparison, FirstDivergenceAndLargestDifference) {
   EXPECT_EQ(c.equal_steps, 8);
   EXPECT_EQ(*compare_records(a, b, 1e-6).first_divergence, 7);
   EXPECT_TRUE(compare_records(a, b, 1e-2).same);
+}
+
+TEST(Comparison, EvaluationsCount) {
+  const Record a = good_record();
+  Record b = a;
+  b.evaluations[0].quality *= 1.01;
+  Comparison c = compare_records(a, b, 0);
+  EXPECT_FALSE(c.same);
+  EXPECT_EQ(*c.first_evaluation_apart, 5);
+  EXPECT_TRUE(compare_records(a, b, 0.1).same);
+  b = a, b.evaluations.pop_back();
+  c = compare_records(a, b, 0.1);
+  EXPECT_FALSE(c.same);
+  EXPECT_EQ(c.common_evaluations, 1);
+}
+
+TEST(Comparison, ARecordIsCheckedAgainstItself) {
+  Record r = good_record();
+  EXPECT_TRUE(doubts_of(r).empty());
+  r.utilisation.mfu_full_of_measured_peak = 1.5;
+  EXPECT_NE(doubts_text(r).find("above 100 %"), std::string::npos);
+  r = good_record(), r.verdict.valid = false;
+  EXPECT_EQ(doubts_of(r).size(), 1U);
+  r = good_record(), r.step_statistics.median_seconds = 0.001;
+  EXPECT_THROW(doubts_of(r), Error);
+  r = good_record(), r.steps[5].seconds *= 2;
+  EXPECT_THROW(doubts_of(r), Error);
+}
+
+TEST(Comparison, NoRatioToNothing) {
+  const Record a = good_record();
+  Record b = a;
+  b.step_statistics.median_seconds = 0;
+  EXPECT_NE(comparison_text(b, a, compare_records(b, a, 0), 0).find("not divided"), std::string::npos);
+  EXPECT_NE(comparison_text(a, b, compare_records(a, b, 0), 0).find("not divided"), std::string::npos);
 }
 
 TEST(Comparison, AlignsByStep) {

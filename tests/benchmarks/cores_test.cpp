@@ -15,7 +15,7 @@ namespace {
 
 PlacementRequest request(int ranks, int rank, int threads = 0) {
   PlacementRequest r;
-  r.ranks_on_host = ranks, r.local_rank = rank, r.threads = threads, r.usable = 4, r.cpus = {0, 1, 2, 3};
+  r.ranks = ranks, r.place = rank, r.threads = threads, r.usable = 4, r.cpus = {0, 1, 2, 3};
   return r;
 }
 
@@ -28,11 +28,21 @@ TEST(Placement, SharesTheCores) {
   EXPECT_EQ(place_rank(request(3, 2)).threads, 1);
 }
 
-TEST(Placement, MoreRanksThanCoresGetOneThreadAndANote) {
-  const Placement placement = place_rank(request(8, 5));
+TEST(Placement, MoreRanksThanCoresAreRefusedUnlessAskedFor) {
+  try {
+    place_rank(request(8, 5));
+    ADD_FAILURE() << "8 ranks on 4 cores were accepted";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    for (const char* part : {"8 ranks of 1 thread ", "8 cores", "4 may be used", "--oversubscribe"})
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+  PlacementRequest asked = request(8, 5);
+  asked.oversubscribe = true;
+  const Placement placement = place_rank(asked);
   EXPECT_EQ(placement.threads, 1);
   EXPECT_EQ(placement.cpus, std::vector<int>{1});
-  EXPECT_NE(placement.note.find("8 ranks share 4 cores"), std::string::npos);
+  EXPECT_NE(placement.note.find("8 threads share 4 cores"), std::string::npos);
 }
 
 TEST(Placement, MoreThreadsThanCoresAreRefusedUnlessAskedFor) {
@@ -43,8 +53,8 @@ TEST(Placement, MoreThreadsThanCoresAreRefusedUnlessAskedFor) {
 }
 
 TEST(Placement, LauncherBoundRanksKeepTheirOwn) {
-  PlacementRequest r = request(2, 1);
-  r.bound_by_launcher = true, r.cpus = {6, 7}, r.usable = 2;
+  PlacementRequest r = request(1, 0);
+  r.cpus = {6, 7}, r.usable = 2;
   const Placement placement = place_rank(r);
   EXPECT_EQ(placement.threads, 2);
   EXPECT_EQ(placement.cpus, (std::vector<int>{6, 7}));

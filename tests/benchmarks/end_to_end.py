@@ -24,7 +24,7 @@ parser.add_argument("--backends", nargs="+", default=["reference"])
 ARGUMENTS = parser.parse_args()
 PROGRAM, SOURCE = os.path.abspath(ARGUMENTS.program), ARGUMENTS.source
 WORK = tempfile.mkdtemp(prefix="quadrille_")
-FAILURE, BAD_INPUT, NOT_REACHED, DIVERGED, NOT_VALID, DIFFERS = 1, 2, 4, 5, 6, 7
+FAILURE, BAD_INPUT, STUCK, NOT_REACHED, DIVERGED, NOT_VALID, DIFFERS = 1, 2, 3, 4, 5, 6, 7
 KILLED = 128 + signal.SIGKILL
 # Small enough for the reference back end: a run takes a fraction of a second.
 SUITE = {
@@ -57,12 +57,13 @@ def suite(name="small", **changes):
     return path
 
 
-def run(*words, env=None, seconds=30, mpi=0, program=PROGRAM):
+def run(*words, env=None, seconds=30, mpi=0, program=PROGRAM, before=()):
     global count
     count += 1
-    launcher = [ARGUMENTS.mpi, "--quiet", "-n", str(mpi)] if mpi else []
+    launcher = [ARGUMENTS.mpi, "--quiet", "-n", str(mpi)] if mpi else list(before)
     begin = time.monotonic()
-    done = subprocess.run([*launcher, program, *words], cwd=WORK, capture_output=True, text=True, timeout=seconds, check=False,
+    program = [] if launcher[1:] and PROGRAM in launcher else [program]
+    done = subprocess.run([*launcher, *program, *words], cwd=WORK, capture_output=True, text=True, timeout=seconds, check=False,
                           env={**os.environ, **(env or {})})
     done.seconds = time.monotonic() - begin
     return done
@@ -86,8 +87,8 @@ def read_record(folder):
         return json.load(file)
 
 
-def refused(what, words, *parts, code=BAD_INPUT, env=None, folder=None, mpi=0):
-    done = run(*words, env=env, mpi=mpi)
+def refused(what, words, *parts, code=BAD_INPUT, env=None, folder=None, mpi=0, before=()):
+    done = run(*words, env=env, mpi=mpi, before=before)
     expect(done.returncode == code, f"{what}: exit code {code}", done)
     expect(done.stderr.count("quadrille: error: ") == 1 and done.stderr.startswith("quadrille: error: "),
            f"{what}: exactly one message", done)
@@ -101,7 +102,7 @@ def good_runs():
     base = ["run", suite(), "--backend", "reference"]
     done = run(*base, "--out", out("a"))
     expect(done.returncode == 0, "a good run ends with 0", done)
-    expect("SCORE" in done.stdout and "(valid)" in done.stdout, "the last screen is the score", done)
+    expect("SCORE" in done.stdout and "NOT VALID as a timed claim" in done.stdout, "the last screen is the score", done)
     expect("rank" in done.stdout and "threads" in done.stdout, "there is a launch table", done)
     expect("\r" not in done.stdout, "no carriage returns where there is no terminal", done)
     with open(out("a/record.json"), encoding="utf-8") as file:
@@ -121,7 +122,7 @@ def good_runs():
     done = run(*base, "--seed", "5", "--out", out("c"))
     done = run("compare", out("a"), out("c"))
     expect(done.returncode == DIFFERS and "seed" in done.stdout, "another seed is told", done)
-    done = run(*base, "--ranks", "2", "--out", out("d"))
+    done = run(*base, "--ranks", "2", "--oversubscribe", "--out", out("d"))
     expect(done.returncode == 0, "two ranks", done)
     done = run("compare", out("a"), out("d"), "--tolerance", "2e-6")
     expect(done.returncode == 0, "two ranks have the losses of one", done)
@@ -165,6 +166,15 @@ def validate_schema(record):
         expect(False, f"the record fits the schema: {error.message}")
 
 
+def short_deadlines():
+    """A message that comes too late is a failure of the run, in both worlds alike."""
+    worlds = [(["--ranks", "2"], 0), ([], 2)]
+    for words, mpi in worlds if ARGUMENTS.mpi else worlds[:1]:
+        refused(f"no time at all, {mpi} processes", ["run", suite(), "--backend", "reference", "--oversubscribe", "--strategy", "data",
+                                                     "--timeout", "0.0000001", "--out", out("late"), *words],
+                "rank ", "waited 1e-07 s and gave up", code=FAILURE, folder=out("late"), mpi=mpi)
+
+
 def sets_of_runs():
     done = run("run", suite(), "--backend", "reference", "--runs", "3", "--out", out("set"))
     expect(done.returncode == 0 and "olympic mean" in done.stdout, "three runs give an olympic mean", done)
@@ -183,10 +193,10 @@ def other_endings():
         record = json.load(file)
     expect("seconds_to_target" not in record and not record["verdict"]["valid"], "no score without the target")
     done = run("run", suite("wild", training__rate={"peak": 1e30}, run__target__value=0.01), "--backend", "reference", "--ranks",
-               "2", "--out", out("wild"))
+               "2", "--oversubscribe", "--out", out("wild"))
     expect(done.returncode == DIVERGED and "diverged" in done.stdout, "diverged", done)
     done = run("run", suite("slow", training__steps=1000000, run__target__value=0.01, run__evaluate_every=0), "--backend",
-               "reference", "--max-minutes", "0.02", "--ranks", "2", "--out", out("slow"))
+               "reference", "--max-minutes", "0.02", "--ranks", "2", "--oversubscribe", "--out", out("slow"))
     expect(done.returncode == NOT_REACHED and "time limit" in done.stdout and done.seconds < 15, "time limit", done)
     with open(out("slow/result_0.txt"), encoding="utf-8") as file:
         text = file.read()
@@ -196,7 +206,7 @@ def other_endings():
     expect(done.returncode == 0 and "per step" in done.stdout, "fixed steps without a target", done)
     done = run("run", suite(), "--backend", "reference", "--steps", "2", "--out", out("two"))
     expect("too few steps" in done.stdout, "two steps are too few", done)
-    done = run("run", suite(), "--backend", "reference", "--ranks", "2", "--trace", out("trace.json"), "--out", out("traced"))
+    done = run("run", suite(), "--backend", "reference", "--ranks", "2", "--oversubscribe", "--trace", out("trace.json"), "--out", out("traced"))
     with open(out("trace.json"), encoding="utf-8") as file:
         ranks = {event["pid"] for event in json.load(file)["traceEvents"]}
     expect(ranks == {0, 1}, "the trace has both ranks", done)
@@ -220,6 +230,18 @@ def suites_and_options():
     refused("no verb", [], "--help")
     refused("unknown back end", ["run", suite(), "--backend", "refernce"], "reference")
     refused("too many threads", ["run", suite(), *base, "--threads", "4096"], "--oversubscribe", folder=bad)
+    refused("more ranks than cores", ["run", suite(), *base, "--ranks", "4096", "--set", "training.batch_size=4096"], "4096 ranks of 1 thread",
+            "may be used", "--oversubscribe", folder=bad)
+    one_core = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+    refused("two ranks on one core", ["run", suite(), *base, "--ranks", "2"], "2 ranks of 1 thread", "1 may be used", "--oversubscribe",
+            folder=bad, before=one_core)
+    done = run("run", suite(), "--backend", "reference", "--ranks", "2", "--oversubscribe", "--out", out("crowded"), before=one_core)
+    expect(done.returncode == 0 and "2 threads share 1 cores" in done.stdout, "two ranks on one core when asked for", done)
+    for words in (["--ranks", "2"], ["--world", "threads"]):
+        for variable, value in (("PMI_RANK", "1"), ("SLURM_PROCID", "3"), ("OMPI_COMM_WORLD_RANK", "1"), ("SLURM_NPROCS", "4"),
+                                ("PMIX_SIZE", "2"), ("SLURM_NTASKS", "abc")):
+            refused(f"{variable}={value} {words}", ["run", suite(), *base, "--world", "threads", *words], variable,
+                    env={variable: value}, folder=bad)
     refused("used folder", ["run", suite(), "--backend", "reference", "--out", out("a")], "not empty")
     with open(out("dup.json"), "w", encoding="utf-8") as file:
         file.write('{"name": "a", "name": "b"}')
@@ -305,7 +327,7 @@ def over_mpi():
             base = ["run", suite(), "--backend", backend, "--strategy", strategy, "--threads", "1", "--oversubscribe"]
             run(*base, "--world", "threads", "--ranks", str(ranks), "--out", out(name + "_threads"))
             done = run(*base, "--world", "mpi", "--out", out(name), mpi=ranks)
-            expect(done.returncode == 0 and "(valid)" in done.stdout and done.stderr == "", f"{what}: a good run over MPI", done)
+            expect(done.returncode == 0 and "(valid" in done.stdout and done.stderr == "", f"{what}: a good run over MPI", done)
             expect(done.stdout.count("SCORE") == 1 and done.stdout.count("rank  host") == 1, f"{what}: one table, one screen", done)
             expect(f"{ranks} ranks in world mpi" in done.stdout, f"{what}: {ranks} ranks", done)
             expect("\r" not in done.stdout, f"{what}: no carriage returns where there is no terminal", done)
@@ -323,6 +345,23 @@ def over_mpi():
     refused("missing file over MPI", ["run", text_suite("m", ["good.txt"], ["none.txt"]), *base], "none.txt", folder=folder, mpi=2)
     refused("too many threads over MPI", ["run", suite(), "--backend", "reference", "--world", "mpi", "--threads", "4096", "--out",
                                           folder], "--oversubscribe", folder=folder, mpi=2)
+    refused("more ranks than cores over MPI", ["run", suite(), "--backend", "reference", "--world", "mpi", "--threads", "1", "--set",
+                                               "training.batch_size=16", "--out", folder], "--oversubscribe", folder=folder,
+            mpi=2 * len(os.sched_getaffinity(0)))
+    good = [PROGRAM, "run", suite(), *base, "--strategy", "data"]
+
+    def others(*words):  # the launcher starts rank 1 with more words than rank 0
+        return [ARGUMENTS.mpi, "--quiet", "-n", "1", *good, ":", "-n", "1", *good, *words]
+
+    for words, key in ((["--seed", "7"], "run.seed is 7, on rank 0 it is 1"),
+                       (["--set", "training.rate.peak=0.1"], "training.rate.peak is 0.1, on rank 0 it is 0.001"),
+                       (["--steps", "9"], "training.steps is 9, on rank 0 it is 8"),
+                       (["--trace", out("t.json")], "--trace is true, on rank 0 it is false")):
+        refused(f"rank 1 with {words}", words, "rank 1 was started with other settings than rank 0: ", key, folder=folder, before=others())
+    begin = time.monotonic()
+    refused("a rank that never joins", ["--timeout", "5", ":", "-n", "1", "sleep", "40"], "rank 0 on ", "MPI did not start within 10 s",
+            code=STUCK, folder=folder, before=[ARGUMENTS.mpi, "--quiet", "-n", "1", *good])
+    expect(time.monotonic() - begin < 20, "a rank that never joins: within 20 s")
     refused("threads under a launcher", ["run", suite(), "--backend", "reference", "--world", "threads", "--out", folder],
             "--world mpi", folder=folder, mpi=2)
     hard = suite("hard", run__target__value=0.01)
@@ -448,7 +487,7 @@ def information():
     expect(done.returncode == 0 and "a run would be refused" in done.stdout and "C4" in done.stdout, "plan without data", done)
 
 
-for part in (good_runs, sets_of_runs, other_endings, suites_and_options, bad_data, over_mpi, faults_in_one_rank, interruptions, information):
+for part in (good_runs, short_deadlines, sets_of_runs, other_endings, suites_and_options, bad_data, over_mpi, faults_in_one_rank, interruptions, information):
     if ARGUMENTS.only not in (None, part.__name__):
         continue
     begin = time.monotonic()

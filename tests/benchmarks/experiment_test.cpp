@@ -50,6 +50,35 @@ TEST(Options, HelpSucceedsAndMistakesDoNot) {
   }
 }
 
+TEST(Options, NumbersOutOfRangeAreRefusedAndNotClamped) {
+  const std::string long_word(5000, '9');
+  for (const auto& [words, part] : std::vector<std::pair<std::vector<const char*>, const char*>>{
+           {{"run", "x", "--seed", "99999999999999999999999"}, "does not fit into 64 bits"},
+           {{"run", "x", "--steps", "9999999999999999999"}, "does not fit into 64 bits"},
+           {{"run", "x", "--steps", long_word.c_str()}, "characters)"},
+           {{"run", "x", "--steps", "0"}, "must be at least 1"},
+           {{"run", "x", "--seed=-1"}, "must be at least 0"},
+           {{"run", "x", "--max-minutes", "0"}, "must be above 0"},
+           {{"run", "x", "--max-minutes", "inf"}, "not a finite number"},
+           {{"run", "x", "--timeout=-1"}, "must be above 0"},
+           {{"compare", "a", "b", "--tolerance", "nan"}, "not a finite number"},
+           {{"compare", "a", "b", "--tolerance=-1"}, "must be 0 or above"}}) {
+    const Options o = options_of(words);
+    EXPECT_EQ(o.exit, exit_code::kBadInput);
+    EXPECT_NE(o.text.find(part), std::string::npos) << o.text;
+    EXPECT_LT(o.text.size(), 400U);
+  }
+  EXPECT_EQ(options_of({"run", "x", "--seed", "9223372036854775807"}).run.seed, 9223372036854775807);
+}
+
+TEST(Options, TheNearestVerbAndOptionAreNamed) {
+  EXPECT_NE(options_of({"runn", "x"}).text.find("did you mean 'run'?"), std::string::npos);
+  EXPECT_NE(options_of({"data", "fetsh"}).text.find("did you mean 'fetch'?"), std::string::npos);
+  EXPECT_NE(options_of({"run", "x", "--strateyg=data"}).text.find("did you mean --strategy?"), std::string::npos);
+  EXPECT_NE(options_of({"compare", "a", "b", "--tolerence", "1"}).text.find("did you mean --tolerance?"),
+            std::string::npos);
+}
+
 TEST(Options, PlanAndData) {
   EXPECT_TRUE(options_of({"plan", "gpt_tiny", "--ranks", "64"}).run.dry_run);
   const Options o = options_of({"data", "fetch", "austen", "--from", "x.deb"});
@@ -145,6 +174,29 @@ TEST_F(Suite, WrongTypesAndValues) {
                                                         {"run.target.value=\"nan\"", "finite"},
                                                         {"model=3", "model"},
                                                         {"run.runs=0", "at least 1"}}) {
+    options_.set = {set};
+    EXPECT_TRUE(has(refusal(), part)) << set << ": " << refusal();
+  }
+}
+
+TEST_F(Suite, ChangesAreRemembered) {
+  options_.set = {"run.target.value=9", "training.micro_batch=2", "run.seed=4", "training.batch_size=4", "mesh.data=1"};
+  options_.strategy = "data";
+  const Experiment e = resolve(options_, 1, "threads");
+  EXPECT_EQ(e.changes, std::vector<std::string>{"run.target.value"});  // layout and equal values are no change
+  EXPECT_EQ(changes_note(e), "changed suite: run.target.value");
+  EXPECT_EQ(name_of_suite(e), "small (changed)");
+  options_.set = {};
+  EXPECT_EQ(name_of_suite(resolve(options_, 1, "threads")), "small");
+}
+
+TEST_F(Suite, IdentityDirectionAndPublishedAreChecked) {
+  for (const auto& [set, part] :
+       std::vector<std::pair<const char*, const char*>>{{"name=gpt_tiny", "copy the file"},
+                                                        {"description=x", "copy the file"},
+                                                        {"run.target.direction=at_least", "wanted at_most"},
+                                                        {"run.published=llama31_9b", "did you mean 'llama31_8b'"},
+                                                        {"run.seed=9223372036854775807", "run i of 1 adds i"}}) {
     options_.set = {set};
     EXPECT_TRUE(has(refusal(), part)) << set << ": " << refusal();
   }

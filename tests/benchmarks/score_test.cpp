@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "benchmarks/harness/log_configuration.h"
 #include "core/error.h"
+#include "tests/benchmarks/samples.h"
 
 namespace quadrille {
 namespace {
@@ -72,6 +74,43 @@ TEST(Score, RunsMustBeIndependentAndAlike) {
   EXPECT_NE(score_of(runs).reasons.at(0).find("benchmarks"), std::string::npos);
 }
 
+TEST(Score, TheSameRunCountsOnce) {
+  auto runs = runs_of({100, 80, 120});
+  runs.push_back(runs.front());  // same file, same seed
+  EXPECT_FALSE(score_of(runs).valid);
+}
+
+TEST(Score, OneTargetAndOneConfiguration) {
+  auto runs = runs_of({100, 80, 120});
+  for (RunOutcome& run : runs) run.target = Target{"nats_per_token", 1.5, "at_most"}, run.unit = "token";
+  EXPECT_TRUE(score_of(runs).valid);
+  runs[1].target->value = 9;
+  EXPECT_NE(score_of(runs).reasons.at(0).find("different targets"), std::string::npos);
+  runs[1].target->value = 1.5, runs[1].target->direction = "at_least";
+  EXPECT_FALSE(score_of(runs).valid);
+  runs[1] = runs[2], runs[1].seeds = {9}, runs[1].configuration_digest = "other";
+  EXPECT_NE(score_of(runs).reasons.at(0).find("different configurations"), std::string::npos);
+}
+
+TEST(Score, NoTimedClaimOfAJudgingBackEnd) {
+  auto runs = runs_of({100, 80, 120});
+  runs[1].timed_claims = false;
+  const Score score = score_of(runs);
+  EXPECT_FALSE(score.timed_claim);
+  EXPECT_NE(score.notes.at(0).find("not valid as a timed claim"), std::string::npos);
+  EXPECT_FALSE(score_json(score, runs).at("timed_claim").boolean());
+}
+
+TEST(Digest, LeavesOutSeedRunsAndOrigins) {
+  const Json a = parse_json(R"({"name": "x", "training": {"rate": 1e-08}, "run": {"seed": 1, "runs": 5}})", "a");
+  const Json b = parse_json(R"({"name": "x", "training": {"rate": 1e-08}, "run": {"seed": 2, "runs": 1}})", "b");
+  const Json c = parse_json(R"({"name": "x", "training": {"rate": 2e-08}, "run": {"seed": 2, "runs": 1}})", "c");
+  EXPECT_EQ(configuration_digest(a, "cpu", 1), configuration_digest(b, "cpu", 1));
+  EXPECT_NE(configuration_digest(a, "cpu", 1), configuration_digest(c, "cpu", 1));
+  EXPECT_NE(configuration_digest(a, "cpu", 1), configuration_digest(a, "cpu", 2));
+  EXPECT_NE(configuration_digest(a, "cpu", 1), configuration_digest(a, "reference", 1));
+}
+
 class Logs : public testing::Test {
  protected:
   void SetUp() override {
@@ -104,6 +143,48 @@ TEST_F(Logs, AreRead) {
   EXPECT_EQ(run.seeds, std::vector<std::int64_t>{3});
 }
 
+TEST_F(Logs, ASuccessMustBeProven) {
+  const std::string aim = line(
+      "quality_target", R"({"metric": "nats_per_token", "value": 1.5, "direction": "at_most", "unit": "token"})", 1);
+  const std::string stop = line("run_stop", "null", 3500, R"({"status": "success"})");
+  const auto faults = [&](const std::string& text) { return read_run_log(write("log", text)).faults; };
+  EXPECT_TRUE(faults(aim + good_ + line("eval_accuracy", "1.4", 3000) + stop).empty());
+  EXPECT_FALSE(faults(aim + good_ + line("eval_accuracy", "1.6", 3000) + stop).empty());
+  EXPECT_FALSE(faults(aim + good_ + line("eval_accuracy", "\"nan\"", 3000) + stop).empty());
+  EXPECT_FALSE(faults(aim + good_ + stop).empty());
+  EXPECT_FALSE(faults(aim + good_ + stop + line("eval_accuracy", "1.4", 3600)).empty());  // after the end
+  EXPECT_FALSE(faults(good_ + line("eval_accuracy", "1.4", 3000) + stop).empty());        // no target stated
+  EXPECT_TRUE(faults(line("quality_target", "null", 1) + good_ + stop).empty());          // fixed steps
+  EXPECT_FALSE(score_of({read_run_log(write("log", aim + good_ + stop))}).valid);
+}
+
+TEST_F(Logs, TheRecordBesideMustAgree) {
+  Record record = good_record();
+  const auto faults = [&] {
+    write("record.json", record_json(record).text());
+    const std::string aim =
+        line("quality_target",
+             R"({"metric": "nats_per_character", "value": 1.7, "direction": "at_most", "unit": "character"})", 1);
+    const std::string digest = line(
+        "configuration_digest",
+        "\"" + configuration_digest(good_record().configuration, good_record().backend, good_record().ranks) + "\"", 1);
+    return read_run_log(write("result_0.txt", line("submission_benchmark", "\"gpt_test\"", 1) + line("seed", "7", 1) +
+                                                  aim + digest + line("run_start", "null", 1000) +
+                                                  line("eval_accuracy", "1.65", 2200) +
+                                                  line("run_stop", "null", 2200, R"({"status": "success"})")))
+        .faults;
+  };
+  EXPECT_TRUE(faults().empty());
+  record.verdict.valid = false;
+  EXPECT_EQ(faults().size(), 1U);
+  record = good_record(), record.configuration.find("model")->set("layers", 9);
+  EXPECT_EQ(faults().size(), 1U);
+  record = good_record(), record.seconds_to_target = 0.6;
+  EXPECT_EQ(faults().size(), 1U);
+  write("record.json", "{");
+  EXPECT_EQ(read_run_log(folder_ + "/result_0.txt").faults.size(), 1U);
+}
+
 TEST_F(Logs, AbortedAndKilledRunsDidNotConverge) {
   EXPECT_FALSE(read_run_log(write("a", good_ + line("run_stop", "null", 3500, R"({"status": "aborted"})"))).converged);
   const RunOutcome killed = read_run_log(write("b", good_ + ":::MLLOG {\"namespace\": \"\", \"ti"));
@@ -133,6 +214,7 @@ TEST_F(Logs, AreFoundInTheOrderOfTheirNumbers) {
   EXPECT_TRUE(logs[0].ends_with("result_2.txt"));
   EXPECT_TRUE(logs[1].ends_with("result_10.txt"));
   EXPECT_THROW(run_logs_in({folder_ + "/none"}), Error);
+  EXPECT_THROW(run_logs_in({folder_, folder_ + "/."}), Error);  // one file by two names
 }
 
 }  // namespace

@@ -94,5 +94,13 @@ TEST(Statistics, TwoValuesSayNothing) {
   EXPECT_DOUBLE_EQ(spread->max, 3);
 }
 
+TEST(Text, LongWordsAreShortened) {
+  EXPECT_EQ(text_shortened("a 'b' \n c"), "a 'b' \n c");
+  const std::string text = text_shortened("found \"" + std::string(5000, 'x') + "\", wanted y");
+  EXPECT_LT(text.size(), 200U);
+  EXPECT_NE(text.find("(5000 characters)\", wanted y"), std::string::npos);
+  EXPECT_EQ(text_shortened(std::string(200, 'x')), std::string(200, 'x'));
+}
+
 }  // namespace
 }  // namespace quadrille

@@ -134,8 +134,16 @@ class LauncherTest : public ::testing::Test {
   void TearDown() override {
     for (const char* name : kNames) saved_.count(name) ? setenv(name, saved_[name].c_str(), 1) : unsetenv(name);
   }
-  static constexpr const char* kNames[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_STEP_NUM_TASKS",
-                                           "SLURM_NTASKS"};
+  static constexpr const char* kNames[] = {"OMPI_COMM_WORLD_SIZE",
+                                           "OMPI_COMM_WORLD_RANK",
+                                           "PMI_SIZE",
+                                           "PMI_RANK",
+                                           "PMIX_SIZE",
+                                           "PMIX_RANK",
+                                           "SLURM_NTASKS",
+                                           "SLURM_NPROCS",
+                                           "SLURM_STEP_NUM_TASKS",
+                                           "SLURM_PROCID"};
   std::map<std::string, std::string> saved_;
 };
 
@@ -145,13 +153,67 @@ TEST_F(LauncherTest, IsSeenInTheEnvironment) {
   EXPECT_EQ(launcher_from_environment().ranks, 8);
   setenv("SLURM_STEP_NUM_TASKS", "1", 1);
   EXPECT_EQ(launcher_from_environment().ranks, 1);
-  setenv("PMIX_RANK", "3", 1);
-  EXPECT_EQ(launcher_from_environment().variable, "PMIX_RANK");
+  setenv("PMIX_RANK", "3", 1);  // a step of one has no rank 3: the allocation counts
+  EXPECT_EQ(launcher_from_environment().variable, "SLURM_NTASKS");
   setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
   EXPECT_EQ(launcher_from_environment().ranks, 2);
   EXPECT_EQ(launcher_from_environment().variable, "OMPI_COMM_WORLD_SIZE");
-  setenv("OMPI_COMM_WORLD_SIZE", "two", 1);
-  EXPECT_EQ(launcher_from_environment().variable, "PMIX_RANK");
+}
+
+TEST_F(LauncherTest, AnyVariableAloneProvesCompany) {
+  for (const char* name :
+       {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"}) {
+    setenv(name, "4", 1);
+    const Launcher launcher = launcher_from_environment();
+    EXPECT_EQ(launcher.variable, name);
+    EXPECT_EQ(launcher.ranks, 4) << name;
+    EXPECT_TRUE(launcher.speaks()) << name;
+    setenv(name, "1", 1);
+    EXPECT_EQ(launcher_from_environment().ranks, 1) << name;
+    unsetenv(name);
+  }
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}) {
+    setenv(name, "3", 1);
+    const Launcher launcher = launcher_from_environment();
+    EXPECT_EQ(launcher.variable, name);
+    EXPECT_EQ(launcher.ranks, 4) << name;
+    EXPECT_TRUE(launcher.speaks()) << name << ": rank 0 cannot know, so this one tells";
+    setenv(name, "0", 1);
+    EXPECT_EQ(launcher_from_environment().ranks, 1) << name;
+    unsetenv(name);
+  }
+}
+
+TEST_F(LauncherTest, OneOfThoseThatKnowTells) {
+  setenv("SLURM_NTASKS", "8", 1);
+  setenv("SLURM_PROCID", "3", 1);
+  setenv("PMIX_RANK", "3", 1);  // as under srun --mpi=pmix
+  EXPECT_EQ(launcher_from_environment().variable, "SLURM_NTASKS");
+  EXPECT_EQ(launcher_from_environment().rank, 3);
+  EXPECT_FALSE(speaks_for_launcher());
+  setenv("SLURM_PROCID", "0", 1);
+  setenv("PMIX_RANK", "0", 1);
+  EXPECT_TRUE(speaks_for_launcher());
+  setenv("OMPI_COMM_WORLD_SIZE", "1", 1);  // mpirun -n 1 inside of it
+  setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+  EXPECT_EQ(launcher_from_environment().ranks, 1);
+}
+
+TEST_F(LauncherTest, WhatIsNoNumberIsRefused) {
+  setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+  for (const char* name : {"SLURM_NTASKS", "PMI_RANK"}) {
+    for (const char* text : {"abc", "", "3x", "-2", "99999999999"}) {
+      setenv(name, text, 1);
+      try {
+        launcher_from_environment();
+        ADD_FAILURE() << name << "=" << text << " was accepted";
+      } catch (const Error& error) {
+        EXPECT_EQ(std::string(error.what()).find(name), 0u) << error.what();
+      }
+      EXPECT_TRUE(speaks_for_launcher());
+    }
+    unsetenv(name);
+  }
 }
 
 TEST_F(LauncherTest, AccidentalSingletonsAreRefused) {

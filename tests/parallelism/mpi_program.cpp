@@ -128,6 +128,7 @@ const Named kFailures[] = {
        else
          world->barrier();
      }},
+    {"absent", [](World world) { world->barrier(); }},
     {"unreceived",
      [](World world) {
        const Desk desk(1000000);
@@ -142,6 +143,11 @@ int run(int argc, char** argv) {
   options.timeout_seconds = argc > 3 ? std::atof(argv[3]) : 30;
   if (argc > 4) options.mpi_chunk_bytes = std::atoll(argv[4]);
   if (name == "conformance") return conformance(options), 0;
+  if (name == "absent") {  // the highest rank never calls MPI
+    const Launcher launcher = launcher_from_environment();
+    options.start_seconds = options.timeout_seconds;
+    if (launcher.rank == launcher.ranks - 1) std::this_thread::sleep_for(std::chrono::seconds(50));
+  }
   if (name == "threads-under-launcher") {
     refuse_accidental_singletons(launcher_from_environment(), "threads", false);
     return 0;
