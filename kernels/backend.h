@@ -18,12 +18,13 @@ struct Backend {
   std::string_view name;                              // "reference", "cpu", "counting"
   std::unique_ptr<Device> (*open_device)(int index);  // null when absent
   const Ops& (*ops)();                                // null when absent
-  void (*use_threads)(int count);    // called once by each rank thread; null where threads mean nothing
-  std::string_view absent_because;   // empty when built; otherwise why, and the flag or package that brings it
-  bool timed_claims;                 // false: correct, but not meant for a timed result
+  void (*use_threads)(int count);   // called once by each rank thread; null where threads mean nothing
+  std::string_view absent_because;  // empty when built; otherwise why, and the flag or package that brings it
+  bool timed_claims;                // false: correct, but not meant for a timed result
   // Temporary memory of a rank's ops outside its arena, in bytes; null where there is none.
   std::int64_t (*scratch_needed)(std::int64_t head_width, int threads) = nullptr;  // at most, for the forecast
   std::int64_t (*scratch_held)() = nullptr;                                        // by the calling rank thread now
+  bool computes_f64 = true;                                                        // false: f32 only
   std::int64_t attention_block = 1;  // query tokens that attention takes at once, see kernels/bills.h
 };
 
