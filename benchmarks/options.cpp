@@ -142,7 +142,8 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
                "print the resolved suite with the origin of each value, and the plan; train nothing");
   app.add_flag("--allow-singleton", run.allow_singleton,
                "accept a world of one although a launcher's variables are set");
-  app.add_flag("--oversubscribe", run.oversubscribe, "accept more ranks x threads on a host than usable cores");
+  app.add_flag("--oversubscribe", run.oversubscribe,
+               "accept more ranks x threads on a host than usable cores, and a forecast above the free memory");
 }
 
 void add_compare(CLI::App& app, CompareOptions& compare) {

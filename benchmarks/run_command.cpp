@@ -63,9 +63,14 @@ int run_command(const RunOptions& options, const RunClock& clock, std::atomic<bo
   }
   session.data_seconds = clock.seconds() - begin;
   session.out = options.out.empty() ? default_folder(session.experiment.get(), options, clock) : options.out;
-  kind.run(ranks, [&](std::unique_ptr<Communicator> communicator) {
-    run_rank(session, wrap ? wrap(std::move(communicator)) : std::move(communicator));
-  });
+  try {
+    kind.run(ranks, [&](std::unique_ptr<Communicator> communicator) {
+      run_rank(session, wrap ? wrap(std::move(communicator)) : std::move(communicator));
+    });
+  } catch (...) {
+    remove_empty_folders(session.made);
+    throw;
+  }
   return session.exit;
 }
 

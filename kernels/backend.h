@@ -24,6 +24,7 @@ struct Backend {
   // Temporary memory of a rank's ops outside its arena, in bytes; null where there is none.
   std::int64_t (*scratch_needed)(std::int64_t head_width, int threads) = nullptr;  // at most, for the forecast
   std::int64_t (*scratch_held)() = nullptr;                                        // by the calling rank thread now
+  bool computes_f64 = true;                                                        // false: f32 only
   std::int64_t attention_block = 1;  // query tokens that attention takes at once, see kernels/bills.h
 };
 

@@ -70,6 +70,14 @@ std::string system_name() {
 }
 
 std::int64_t memory_bytes() { return kibibytes_in("/proc/meminfo", "MemTotal"); }
+std::int64_t free_memory_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  for (std::int64_t kibibytes = 0; file >> name >> kibibytes; std::getline(file, unit))
+    if (name == "MemAvailable:") return kibibytes * 1024;
+  return 0;
+}
+
 std::int64_t process_peak_bytes() { return kibibytes_in("/proc/self/status", "VmHWM"); }
 std::string program_name() { return fmt::format("quadrille {}", build_facts().version); }
 

@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "datasets/commands.h"
+#include "kernels/backend.h"
 #include "models/model.h"
 #include "parallelism/world.h"
 
@@ -153,6 +154,18 @@ void check_metric(const Experiment& experiment, Problems& problems) {
                              experiment.run.target->metric, metric));
 }
 
+// What this back end cannot do is known before a rank exists.
+void check_backend(const Experiment& experiment, Problems& problems) {
+  problems.catching([&] {
+    const Backend& backend = backend_named(experiment.backend);
+    require(backend.name != "counting",
+            "back end counting computes nothing, so nothing can be trained on it; use quadrille plan");
+    require(backend.computes_f64 || experiment.workload.training.dtype != DType::f64,
+            "training.dtype is f64, but back end {} computes f32 only; take dtype f32, or --backend reference",
+            backend.name);
+  });
+}
+
 void check_published(const std::string& name, Problems& problems) {
   if (name.empty()) return;
   problems.catching([&] {
@@ -182,7 +195,9 @@ void open_data(Experiment& experiment, const Json& data, const Json& model, cons
     experiment.data = open_datasets(data, experiment.tokens, options.data);
     experiment.workload.vocabulary = experiment.data.train->vocabulary();
     // Counting windows may mean reading the text: a run does that after its clock has started.
-    if (options.dry_run && experiment.workload.training.batch_size > 0)
+    const Json* source = data.find("source");
+    const bool text = !source || (source->is_string() && source->string() == "text");
+    if ((options.dry_run || !text) && experiment.workload.training.batch_size > 0)
       problems.catching([&] { require_one_batch(*experiment.data.train, experiment.workload.training.batch_size); });
   } catch (const Error& error) {
     const Json* words = model.find("vocabulary");
@@ -246,6 +261,7 @@ void read_sections(Experiment& experiment, const Json& document, const RunOption
   if (counted && data && data->is_object()) open_data(experiment, *data, *model, options, problems);
   if (counted) check_model(experiment, trainable, model_resolved, problems);
   check_metric(experiment, problems);
+  if (!options.dry_run) check_backend(experiment, problems);
   check_published(experiment.run.published, problems);
 
   experiment.resolved = top.resolved();

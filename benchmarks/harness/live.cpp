@@ -64,6 +64,17 @@ void LiveLine::show(const LiveStatus& status, double now) {
   std::fflush(out_);
 }
 
+void LiveLine::announce(const std::string& text, bool lasting) {
+  if (terminal_) {
+    const std::string line = cut_to_terminal(text, out_);
+    fmt::print(out_, "\r{:<{}}", line, width_);
+    width_ = line.size();
+  } else if (lasting) {
+    fmt::print(out_, "{}\n", text);
+  }
+  std::fflush(out_);
+}
+
 void LiveLine::print(const std::string& line) {
   clear();
   fmt::print(out_, "{}\n", line);

@@ -28,6 +28,8 @@ class LiveLine {
 
   bool due(double now) const;  // seconds of any monotonic clock
   void show(const LiveStatus&, double now);
+  void announce(const std::string& text,
+                bool lasting);          // on a terminal until the next line; elsewhere only if `lasting`
   void print(const std::string& line);  // a lasting line; the live one moves below it
   void clear();
 

@@ -6,6 +6,8 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <system_error>
 
 #include "benchmarks/harness/assemble.h"
 #include "benchmarks/harness/environment.h"
@@ -16,6 +18,7 @@
 #include "benchmarks/harness/same_settings.h"
 #include "benchmarks/harness/score.h"
 #include "benchmarks/harness/screen.h"
+#include "benchmarks/harness/text.h"
 #include "benchmarks/harness/timed_run.h"
 #include "benchmarks/harness/trace.h"
 #include "core/build.h"
@@ -99,9 +102,12 @@ class RankSession {
     launch_ = launch_rank(
         *world_, {session_.options.threads.value_or(0), session_.options.oversubscribe, std::string(backend.name)});
     if (backend.use_threads) backend.use_threads(launch_.mine.threads);
+    check_memory(backend);
     agree(*world_, first(), [&] {
       refuse_used_folder(session_.out);
-      fs::create_directories(session_.out);
+      if (!session_.options.trace.empty())
+        for (int run = 0; run < experiment().run.runs; ++run) refuse_trace_place(trace_path(run));
+      session_.made = make_out_folder(session_.out);
     });
     if (first()) print(opening_screen(experiment(), launch_));
     const double probe = session_.clock.seconds();
@@ -111,6 +117,22 @@ class RankSession {
     add_datasheet_peak(peak_, cpu_model(), std::string(name_of(experiment().workload.training.dtype)), 1,
                        read_json(locate_file("results/peaks.json")));
     print(peak_line(peak_));
+  }
+
+  // Before anything is allocated: the forecasts of all ranks of this host against what it has free.
+  void check_memory(const Backend& backend) {
+    if (session_.options.oversubscribe) return;
+    Workload workload = experiment().workload;
+    workload.threads = launch_.mine.threads;
+    Json mine = Json::object();
+    mine.set("host", launch_.mine.host);
+    mine.set("bytes", forecast(workload, backend, experiment().ranks, world_->rank()).memory.total());
+    double needed = 0;
+    int ranks = 0;
+    for (const Json& other : world_->exchange(mine))
+      if (other.at("host").string() == launch_.mine.host) needed += other.at("bytes").number(), ++ranks;
+    agree(*world_, launch_.first_of_host,
+          [&] { refuse_more_than_free(needed, static_cast<double>(free_memory_bytes()), ranks); });
   }
 
   int one_run(int run) {
@@ -228,11 +250,50 @@ class RankSession {
 void run_rank(Session& session, std::unique_ptr<Communicator> world) { RankSession(session, std::move(world)).go(); }
 
 void refuse_used_folder(const std::string& out) {
-  if (!fs::exists(out)) return;
+  std::error_code code;
+  const bool there = fs::exists(out, code);
+  require(!code, "--out {}: {}; give another folder", out, code.message());
+  if (!there) return;
   require(fs::is_directory(out), "--out {} is a file; give a folder that is new or empty", out);
   require(fs::is_empty(out),
           "--out {} is not empty: a run is never mixed with an older one; give another folder, or remove this one",
           out);
+}
+
+std::vector<std::string> make_out_folder(const std::string& out) {
+  std::vector<std::string> made;
+  std::error_code code;
+  for (fs::path path = fs::path(out).lexically_normal(); !path.empty() && !fs::exists(path, code) && !code;
+       path = path.parent_path())
+    made.push_back(path.string());
+  if (!code) fs::create_directories(out, code);
+  require(!code, "--out {} cannot be made: {}; give another folder", out, code.message());
+  return made;
+}
+
+void remove_empty_folders(const std::vector<std::string>& made) {
+  std::error_code code;  // what is not empty stays, and says so by staying
+  for (const std::string& folder : made)
+    if (fs::is_directory(folder, code) && fs::is_empty(folder, code)) fs::remove(folder, code);
+}
+
+void refuse_trace_place(const std::string& path) {
+  std::error_code code;
+  const bool there = fs::exists(path, code);
+  require(!code, "--trace {}: {}; give another file", path, code.message());
+  require(!there, "--trace {} exists already: a trace never replaces another file; give another name, or remove it",
+          path);
+  const bool good = std::ofstream(path).is_open();
+  require(good, "--trace {} cannot be written; give a file in a folder that exists and may be written to", path);
+  fs::remove(path, code);
+}
+
+void refuse_more_than_free(double needed_bytes, double free_bytes, int ranks) {
+  require(free_bytes <= 0 || needed_bytes <= free_bytes,
+          "the forecast is {} for {} rank{} of a host that has {} free; take a smaller training.batch_size or "
+          "training.micro_batch, or split the model over more ranks on more hosts (quadrille plan shows the parts), or "
+          "say --oversubscribe",
+          text_bytes(needed_bytes), ranks, ranks == 1 ? "" : "s", text_bytes(free_bytes));
 }
 
 }  // namespace quadrille

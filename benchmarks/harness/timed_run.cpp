@@ -30,10 +30,28 @@ Json counters(std::int64_t samples, std::int64_t step, std::int64_t epoch) {
 }  // namespace
 
 RunTrace TimedRun::go() {
-  start();
-  train();
-  stop();
+  try {
+    start();
+    train();
+    stop();
+  } catch (...) {
+    log_failure();
+    throw;
+  }
   return std::move(trace_);
+}
+
+// Whoever reads the log of a run that failed must not take it for one that is still going on.
+void TimedRun::log_failure() {
+  if (!p_.log || !log_open_) return;
+  Json status = Json::object();
+  status.set("status", "aborted");
+  status.set("stop_reason", "failed");
+  status.set("samples_count", trace_.steps.empty() ? 0 : samples(trace_.steps.back().step));
+  try {
+    p_.log->stop("run_stop", status);
+  } catch (const Error&) {  // the log itself may be what failed: the first error is the one to tell
+  }
 }
 
 void TimedRun::start() {
@@ -44,6 +62,7 @@ void TimedRun::start() {
   if (p_.log) {
     p_.log->stop("init_stop", Json::object(), trace_.start_seconds);
     p_.log->start("run_start", Json::object(), trace_.start_seconds);
+    log_open_ = true;
   }
   if (p_.scans_data) {
     p_.experiment.data.train->scan();
@@ -128,6 +147,11 @@ void TimedRun::evaluate(std::int64_t done) {
   const std::int64_t epoch = samples(done) / std::max<std::int64_t>(1, p_.experiment.data.train->size()) + 1;
   const Json where = counters(samples(done), done, epoch);
   if (p_.log) p_.log->start("eval_start", where);
+  // A long evaluation must not look like a run that hangs; where lines last, only long ones are announced.
+  constexpr double kLong = 5;
+  const bool may_be_long = trace_.evaluations.empty() || trace_.evaluations.back().seconds > kLong;
+  if (p_.live)
+    p_.live->announce(fmt::format("  evaluating {} windows after step {} ...", set.size(), done), may_be_long);
   const Tally before = Tally::of(p_.ledger);
   const double begin = p_.clock.seconds();
   const EvaluationReport report = p_.trainer.evaluate(set);
@@ -216,6 +240,7 @@ void TimedRun::stop() {
     status.set("status", good ? "success" : "aborted");
     status.set("stop_reason", trace_.stop_reason);
     status.set("samples_count", trace_.steps.empty() ? 0 : samples(trace_.steps.back().step));
+    log_open_ = false;
     p_.log->stop("run_stop", status, stopped);
   }
   trace_.evaluation = evaluation_;

@@ -51,6 +51,7 @@ class TimedRun {
   void start();
   void train();
   void stop();
+  void log_failure();
   void note(const StepReport&);
   void evaluate(std::int64_t done);
   void follow_rank_0(std::int64_t done);  // time limit, and when to ask again
@@ -67,7 +68,7 @@ class TimedRun {
   Tally begin_, evaluation_;
   double logging_seconds_ = 0, scan_seconds_ = 0, evaluation_seconds_ = 0;
   std::int64_t next_decision_ = 1;
-  bool block_open_ = false;
+  bool block_open_ = false, log_open_ = false;  // log_open_: run_start is written, run_stop is not
 };
 
 }  // namespace quadrille

@@ -71,6 +71,7 @@ const Backend& cpu_backend() {
                                .timed_claims = true,
                                .scratch_needed = scratch_needed,
                                .scratch_held = scratch_bytes,
+                               .computes_f64 = false,
                                .attention_block = kAttentionBlock};
   return backend;
 }

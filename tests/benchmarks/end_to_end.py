@@ -307,6 +307,9 @@ def bad_data():
     again()
     refused("ids beyond the vocabulary", ["run", token_file(header, [1] * 40 + [60000] + [1] * 23), *base], "x.bin", "60000",
             folder=folder)
+    with open(os.path.join(folder, "result_0.txt"), encoding="utf-8") as file:
+        log = file.read()
+    expect(log.count('"run_stop"') == 1 and '"aborted"' in log, "bad content: the log says that the run was aborted")
     again()
 
 
@@ -384,9 +387,9 @@ def no_result(what, folder):
     expect(not os.path.exists(out(folder + "/record.json")), f"{what}: no record")
     if os.path.exists(out(folder + "/result_0.txt")):
         with open(out(folder + "/result_0.txt"), encoding="utf-8") as file:
-            expect("run_stop" not in file.read(), f"{what}: the log does not look like a result")
+            expect('"success"' not in file.read(), f"{what}: the log does not look like a result")
         done = run("score", out(folder))
-        expect(done.returncode == NOT_VALID and "the run ended early" in done.stdout and "Score  none" in done.stdout,
+        expect(done.returncode == NOT_VALID and "Score  none" in done.stdout,
                f"{what}: no score of it", done)
 
 

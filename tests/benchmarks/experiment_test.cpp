@@ -179,6 +179,21 @@ TEST_F(Suite, WrongTypesAndValues) {
   }
 }
 
+TEST_F(Suite, WhatABackEndCannotDoIsRefusedFirst) {
+  options_.backend = "counting";
+  EXPECT_TRUE(has(refusal(), "use quadrille plan"));
+  options_.backend = "cpu", options_.set = {"training.dtype=f64"};
+  const std::string text = refusal();
+  EXPECT_TRUE(has(text, "computes f32 only") || has(text, "not built")) << text;
+  options_.backend = "reference";
+  EXPECT_EQ(refusal(), "");
+}
+
+TEST_F(Suite, TooLittleDataIsRefusedWhereSizesAreKnown) {
+  options_.set = {"data.train_tokens=16"};
+  EXPECT_TRUE(has(refusal(), "one step takes")) << refusal();
+}
+
 TEST_F(Suite, ChangesAreRemembered) {
   options_.set = {"run.target.value=9", "training.micro_batch=2", "run.seed=4", "training.batch_size=4", "mesh.data=1"};
   options_.strategy = "data";
@@ -225,6 +240,38 @@ TEST(OutFolder, UsedOnesAreRefused) {
   EXPECT_NO_THROW(refuse_used_folder(folder));
   std::ofstream(folder + "/result_0.txt") << "old";
   EXPECT_THROW(refuse_used_folder(folder), Error);
+}
+
+TEST(OutFolder, IsMadeAndRemovedAgainWhenNothingCameOfIt) {
+  const std::string top = testing::TempDir() + "quadrille_made";
+  std::filesystem::remove_all(top);
+  const auto made = make_out_folder(top + "/a/b");
+  EXPECT_EQ(made, (std::vector<std::string>{top + "/a/b", top + "/a", top}));
+  std::ofstream(top + "/other") << "kept";
+  remove_empty_folders(made);
+  EXPECT_FALSE(std::filesystem::exists(top + "/a"));
+  EXPECT_TRUE(std::filesystem::exists(top + "/other"));
+  EXPECT_THROW(make_out_folder(top + "/other/c"), Error);  // below a file
+  const std::string long_name(5000, 'x');
+  EXPECT_THROW(refuse_used_folder(long_name), Error);
+  EXPECT_THROW(make_out_folder(long_name), Error);
+}
+
+TEST(TracePlace, MustBeNewAndWritable) {
+  const std::string file = testing::TempDir() + "quadrille_trace.json";
+  std::filesystem::remove(file);
+  EXPECT_NO_THROW(refuse_trace_place(file));
+  EXPECT_FALSE(std::filesystem::exists(file));
+  EXPECT_THROW(refuse_trace_place(testing::TempDir() + "none/trace.json"), Error);
+  std::ofstream(file) << "{}";
+  EXPECT_THROW(refuse_trace_place(file), Error);
+  EXPECT_TRUE(std::filesystem::exists(file));
+}
+
+TEST(Memory, MoreThanIsFreeIsRefused) {
+  EXPECT_NO_THROW(refuse_more_than_free(1e9, 2e9, 2));
+  EXPECT_NO_THROW(refuse_more_than_free(1e9, 0, 2));
+  EXPECT_THROW(refuse_more_than_free(3e9, 2e9, 2), Error);
 }
 
 }  // namespace
