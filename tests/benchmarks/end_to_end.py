@@ -326,7 +326,7 @@ def below_the_data_folder():
     refused("prepare outside", ["data", "prepare", "set", "a.txt", "--output", "../../z.bin", *data], "../../z.bin")
     expect(not os.path.exists(out("z.bin")), "nothing is written outside the data folder")
     refused("misspelt vocabulary", ["data", "prepare", "set", "a.txt", "--output", "b.bin", "--tokenizer",
-                                    '{"kind": "bpe", "vocab": 300}', *data], 'tokenizer.vocab', '"vocabulary"')
+                                    '{"kind": "bpe", "vocab": 300}', *data], 'unknown key "tokenizer.vocab"', 'known keys of tokenizer: kind, vocabulary')
     refused("text from elsewhere", ["run", text_suite("p", ["../../../../../etc/passwd"], ["a.txt"])], "etc/passwd", "below the data folder")
 
 
