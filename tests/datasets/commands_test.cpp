@@ -171,9 +171,9 @@ TEST_F(Commands, NamesStayBelowTheDataFolder) {
 
 TEST_F(Commands, MisspeltKeysComeBeforeMissingOnes) {
   expect_parts(message_of([&] { prepare("train.txt", R"({"kind": "bpe", "vocab": 300})", "x.bin"); }),
-               {"tokenizer.vocab", "vocabulary"});
+               {"unknown key \"tokenizer.vocab\"", "kind, vocabulary"});
   expect_parts(message_of([&] { prepare("train.txt", R"({"kind": "gpt2", "merge": "m"})", "x.bin"); }),
-               {"tokenizer.merge", "merges"});
+               {"unknown key \"tokenizer.merge\"", "merges"});
   expect_parts(message_of([&] { prepare("train.txt", R"({"kind": "bpe"})", "x.bin"); }), {"vocabulary", "missing"});
 }
 
