@@ -29,6 +29,7 @@ constexpr const char* kFoot = R"(Examples
   quadrille run gpt_tiny --set training.rate.peak=2e-3 --dry-run
                                                       what would run, and where each value comes from
   mpirun --quiet -n 4 quadrille run gpt_tiny --world mpi --strategy tensor
+                                                      with more ranks than cores add --oversubscribe
   quadrille compare results/mine --published          beside published numbers
 
 Exit codes
@@ -173,7 +174,7 @@ void add_data(CLI::App& app, DataOptions& data) {
   CLI::App* prepare = verb("prepare", "turn text files into one file of tokens", Action::prepare);
   prepare->add_option("folder", data.what, "where the texts lie, below the data folder")->required();
   prepare->add_option("files", data.files, "the texts, in order")->required();
-  prepare->add_option("--output", data.output, "the .bin to write, in the same folder")->required();
+  prepare->add_option("--output", data.output, "the .bin to write, a new file in the same folder")->required();
   prepare->add_option("--tokenizer", data.tokenizer, "as in a suite")->capture_default_str();
   prepare->add_option("--learn-from", data.learn_from, "texts that alphabet or byte pairs are learned from [files]");
   prepare->add_flag("--blank-lines", data.blank_lines, "parts between blank lines are documents");
@@ -183,7 +184,7 @@ void add_data(CLI::App& app, DataOptions& data) {
   verify->add_option("folder", data.what, "below the data folder");
   verify->add_option("--suite", data.suite, "walk this suite's samples: each once per epoch over all ranks");
   CLI::App* show = verb("show", "the first ids of a file and what they stand for", Action::show);
-  show->add_option("file", data.what, "text or token file")->required();
+  show->add_option("file", data.what, "text or token file, below the data folder or by its path")->required();
   show->add_option("--count", data.count, "how many")->check(whole(1))->capture_default_str();
 }
 

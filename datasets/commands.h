@@ -38,7 +38,7 @@ struct PrepareOptions {
   std::vector<std::string> learn_from;            // what a compact alphabet or byte pairs come from; default: `files`
   Json tokenizer = Json::object();                // as in a workload: {"kind": "bpe", "vocabulary": 512}
   bool blank_lines = false, end_of_text = false;  // see encoded_text in text.h
-  std::string output;                             // the .bin, below data_root/directory
+  std::string output;                             // the .bin, a new file in data_root/directory
 };
 Json prepare_data(const PrepareOptions&, const Progress&);  // the manifest's entry
 
@@ -54,7 +54,8 @@ struct CoverageOptions {
 Json verify_coverage(const Datasets&, const CoverageOptions&, const Progress&);
 
 // show: the first `count` ids of a text or token file and what they stand for, one line each. The kind of file is told
-// by its manifest or, failing that, by its content; ids without a known tokenizer are shown as numbers.
-std::string show_file(const std::string& path, std::int64_t count, const std::string& data_root);
+// by its manifest or, failing that, by its content; ids without a known tokenizer are shown as numbers. The name is
+// looked up below `data_root` first, then taken as a path.
+std::string show_file(const std::string& name, std::int64_t count, const std::string& data_root);
 
 }  // namespace quadrille

@@ -37,8 +37,8 @@ Archive open_memory(std::string_view data, bool outer, const std::string& name) 
     archive_read_support_filter_zstd(reader.get());
     archive_read_support_filter_gzip(reader.get());
   }
-  require(archive_read_open_memory(reader.get(), data.data(), data.size()) == ARCHIVE_OK, "{} cannot be unpacked: {}",
-          name, reason(reader.get()));
+  require(archive_read_open_memory(reader.get(), data.data(), data.size()) == ARCHIVE_OK,
+          "{} is truncated or damaged, or packed in a way unknown here: {}", name, reason(reader.get()));
   return reader;
 }
 

@@ -88,17 +88,23 @@ Shown open_shown(const std::string& path, const std::string& data_root) {
 
 Json prepare_data(const PrepareOptions& options, const Progress& progress) {
   require(!options.output.empty(), "prepare takes the name of the file to write");
+  require(fs::path(options.output).filename() == options.output,
+          "--output {}: wanted the name of a file in the folder of the texts, without a path", options.output);
+  require_below(options.directory, "prepare");
   const std::string directory = (fs::path(options.data_root) / options.directory).lexically_normal().string();
-  const fs::path output = (fs::path(directory) / options.output).lexically_normal();
+  const fs::path output = fs::path(directory) / options.output;
   require(std::ranges::find(options.files, options.output) == options.files.end(), "{} is both text and output",
           options.output);
   require(output.extension() == ".bin", "{}: a file of ids is named .bin", output.string());
+  require(!fs::exists(fs::symlink_status(output)),
+          "{} is there already: give --output another name, or remove it first", output.string());
   const std::vector<std::string> learn_from = options.learn_from.empty() ? options.files : options.learn_from;
   TextFiles files(directory, names_of(names_json(options.files), "prepare"));
   files.scan();
   Json resolved;
-  std::shared_ptr<const Tokenizer> tokenizer =
-      open_tokenizer(options.tokenizer, "tokenizer", TextFiles(directory, learn_from), options.data_root, resolved);
+  std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(
+      options.tokenizer, "tokenizer", TextFiles(directory, names_of(names_json(learn_from), "--learn-from")),
+      options.data_root, resolved);
   progress(fmt::format("encoding {} into {}", files.name(), output.string()));
   const std::shared_ptr<const Tokens> tokens = tokens_of(files, tokenizer, options);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(tokens->count()));
@@ -128,8 +134,11 @@ Json prepare_data(const PrepareOptions& options, const Progress& progress) {
   return entry;
 }
 
-std::string show_file(const std::string& path, std::int64_t count, const std::string& data_root) {
+std::string show_file(const std::string& name, std::int64_t count, const std::string& data_root) {
   require(count >= 0, "{} tokens cannot be shown", count);
+  const std::string below = (fs::path(data_root) / name).lexically_normal().string();
+  const std::string path = fs::exists(below) ? below : name;
+  require(fs::exists(path), "No such file: neither {} nor {}", below, name);
   const Shown shown = open_shown(path, data_root);
   std::string text = fmt::format("{}: {}, {} tokens\n", path, shown.kind, shown.tokens->count());
   std::vector<std::int32_t> ids(static_cast<std::size_t>(std::min(count, shown.tokens->count())));

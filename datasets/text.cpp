@@ -144,6 +144,14 @@ class EncodedText : public Tokens {
 
 }  // namespace
 
+void require_below(const std::string& name, const std::string& path) {
+  const std::filesystem::path tidy = std::filesystem::path(name).lexically_normal();
+  require(tidy.is_relative() && (tidy.empty() || *tidy.begin() != ".."),
+          "{} names {}: wanted a name below the data folder, no absolute path and no \"..\" that leads out of it; "
+          "--data says where that folder is",
+          path, name);
+}
+
 std::vector<std::string> names_of(const Json& value, const std::string& path) {
   std::vector<std::string> names;
   if (value.is_string()) names.push_back(value.string());
@@ -154,6 +162,7 @@ std::vector<std::string> names_of(const Json& value, const std::string& path) {
   std::set<std::string> seen;
   for (const std::string& name : names) {
     require(!name.empty(), "{} names a file \"\"", path);
+    require_below(name, path);
     require(seen.insert(name).second, "{} names {} twice: the same text would count double", path, name);
   }
   return names;

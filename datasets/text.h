@@ -53,7 +53,9 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const Json& config, const std::s
 // {"source": "text", ...} of dataset.h.
 Datasets open_text(const Json& config, std::int64_t tokens, const std::string& data_root);
 
-// A string or an array of strings, none twice.
+// Throws Error when a name leads out of the folder that it is to be found in. `path` is whose name it is, for messages.
+void require_below(const std::string& name, const std::string& path);
+// A string or an array of strings, none twice, all below.
 std::vector<std::string> names_of(const Json& value, const std::string& path);
 
 }  // namespace quadrille

@@ -50,14 +50,17 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const Json& config, const std::s
     reader.done();
     tokenizer = compact ? make_compact_tokenizer(train.alphabet()) : make_byte_tokenizer();
   } else if (kind == "bpe") {
+    reader.value("vocabulary");
+    reader.done();  // before what is missing: it may be misspelt
     const std::int64_t vocabulary = reader.integer("vocabulary");
-    reader.done();
     require(vocabulary >= 256 && vocabulary <= 65536, "{} (from {}) is {}: wanted 256 (bytes only) to 65536",
             reader.path_of("vocabulary"), reader.origin_of("vocabulary"), vocabulary);
     tokenizer = make_bpe_tokenizer(learned_merges(train, vocabulary));
   } else {
-    const std::string merges = reader.string("merges");
+    reader.value("merges");
     reader.done();
+    const std::string merges = reader.string("merges");
+    require_below(merges, reader.path_of("merges"));
     tokenizer = read_gpt2_tokenizer((std::filesystem::path(data_root) / merges).string());
   }
   resolved = reader.resolved();
@@ -67,8 +70,9 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const Json& config, const std::s
 Datasets open_text(const Json& config, std::int64_t tokens, const std::string& data_root) {
   Reader reader(config, "data");
   reader.choice("source", {"text"});
-  const std::string directory =
-      (std::filesystem::path(data_root) / reader.string("directory", "")).lexically_normal().string();
+  const std::string folder = reader.string("directory", "");
+  require_below(folder, "data.directory");
+  const std::string directory = (std::filesystem::path(data_root) / folder).lexically_normal().string();
   const std::vector<std::string> train_names = names_of(reader.needed("train"), "data.train");
   std::vector<std::string> evaluate_names;
   if (const Json* value = reader.value("evaluate")) evaluate_names = names_of(*value, "data.evaluate");

@@ -28,6 +28,7 @@ std::string tidy(const fs::path& path) { return path.lexically_normal().string()
 std::string locate_document(std::string_view what, std::string_view folder, const std::string& name_or_path) {
   const bool is_path = name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json");
   if (is_path) {
+    require(!fs::is_directory(name_or_path), "{} {} is a folder, wanted a .json file", what, name_or_path);
     require(fs::is_regular_file(name_or_path), "{} {}: no such file", what, name_or_path);
     return tidy(name_or_path);
   }

@@ -222,6 +222,8 @@ def suites_and_options():
     refused("two misspelt keys", ["run", suite("k2", model__hads=3, run__warmup=1), *base], "hads", "run.warmup", folder=bad)
     refused("wrong type", ["run", suite("t", training__steps="six"), *base], "training.steps", "t.json:", folder=bad)
     refused("no such suite", ["run", "gpt_tny"], "gpt_tiny")
+    refused("a folder as suite", ["run", WORK + "/"], "suite ", "is a folder, wanted a .json file")
+    refused("a folder as strategy", ["run", suite(), "--strategy", WORK, *base], "strategy ", "is a folder", folder=bad)
     refused("no such strategy", ["run", suite(), "--strategy", "tensr", *base], "tensor", folder=bad)
     refused("sizes that do not divide", ["run", suite(), "--ranks", "3", "--strategy", "tensor", *base], "model.heads 2", "model.mlp 16",
             "legal", folder=bad)
@@ -237,10 +239,10 @@ def suites_and_options():
             folder=bad, before=one_core)
     done = run("run", suite(), "--backend", "reference", "--ranks", "2", "--oversubscribe", "--out", out("crowded"), before=one_core)
     expect(done.returncode == 0 and "2 threads share 1 cores" in done.stdout, "two ranks on one core when asked for", done)
-    for words in (["--ranks", "2"], ["--world", "threads"]):
+    for words in ([], ["--world", "threads"]):
         for variable, value in (("PMI_RANK", "1"), ("SLURM_PROCID", "3"), ("OMPI_COMM_WORLD_RANK", "1"), ("SLURM_NPROCS", "4"),
                                 ("PMIX_SIZE", "2"), ("SLURM_NTASKS", "abc")):
-            refused(f"{variable}={value} {words}", ["run", suite(), *base, "--world", "threads", *words], variable,
+            refused(f"{variable}={value} {words}", ["run", suite(), *base, *words], variable,
                     env={variable: value}, folder=bad)
     refused("used folder", ["run", suite(), "--backend", "reference", "--out", out("a")], "not empty")
     with open(out("dup.json"), "w", encoding="utf-8") as file:
@@ -311,6 +313,24 @@ def bad_data():
         log = file.read()
     expect(log.count('"run_stop"') == 1 and '"aborted"' in log, "bad content: the log says that the run was aborted")
     again()
+
+
+def below_the_data_folder():
+    """Names lead nowhere else, and --data says where they lead."""
+    os.makedirs(out("elsewhere/set"))
+    with open(out("elsewhere/set/a.txt"), "w", encoding="utf-8") as file:
+        file.write("all is well here, as it was yesterday. " * 20)
+    data = ["--data", out("elsewhere")]
+    done = run("data", "show", "set/a.txt", "--count", "1", *data)
+    expect(done.returncode == 0 and '"a"' in done.stdout, "data show looks below --data", done)
+    done = run("data", "prepare", "set", "a.txt", "--output", "a.bin", *data)
+    expect(done.returncode == 0 and os.path.exists(out("elsewhere/set/a.bin")), "data prepare", done)
+    refused("prepare twice", ["data", "prepare", "set", "a.txt", "--output", "a.bin", *data], "a.bin is there already")
+    refused("prepare outside", ["data", "prepare", "set", "a.txt", "--output", "../../z.bin", *data], "../../z.bin")
+    expect(not os.path.exists(out("z.bin")), "nothing is written outside the data folder")
+    refused("misspelt vocabulary", ["data", "prepare", "set", "a.txt", "--output", "b.bin", "--tokenizer",
+                                    '{"kind": "bpe", "vocab": 300}', *data], 'unknown key "tokenizer.vocab"', 'known keys of tokenizer: kind, vocabulary')
+    refused("text from elsewhere", ["run", text_suite("p", ["../../../../../etc/passwd"], ["a.txt"])], "etc/passwd", "below the data folder")
 
 
 def curve(folder):
@@ -490,7 +510,7 @@ def information():
     expect(done.returncode == 0 and "a run would be refused" in done.stdout and "C4" in done.stdout, "plan without data", done)
 
 
-for part in (good_runs, short_deadlines, sets_of_runs, other_endings, suites_and_options, bad_data, over_mpi, faults_in_one_rank, interruptions, information):
+for part in (good_runs, short_deadlines, sets_of_runs, other_endings, suites_and_options, bad_data, below_the_data_folder, over_mpi, faults_in_one_rank, interruptions, information):
     if ARGUMENTS.only not in (None, part.__name__):
         continue
     begin = time.monotonic()

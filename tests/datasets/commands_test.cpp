@@ -57,6 +57,7 @@ TEST_F(Commands, PreparedTokensAreTheTextsTokens) {
     EXPECT_NO_THROW(verify_directory(set(), quiet));
     const std::string shown = show_file(set() + "/e.bin", 3, root_.path());
     expect_parts(shown, {"llm.c", "\"C\""});
+    for (const char* made : {"t.bin", "e.bin"}) std::filesystem::remove(set() + "/" + made);
   }
 }
 
@@ -115,6 +116,65 @@ TEST_F(Commands, ShowTellsTheKindOfFile) {
   root_.write("set/n.bin", raw<std::uint16_t>({7, 8}));
   expect_parts(show_file(set() + "/n.bin", 9, root_.path()), {"nanoGPT", "2 tokens", "7"});
   expect_parts(message_of([&] { show_file(set() + "/gone.bin", 2, root_.path()); }), {"gone.bin", "No such file"});
+}
+
+TEST_F(Commands, ShowLooksBelowTheDataFolder) {
+  root_.write("set/only_here.txt", "Yes");
+  expect_parts(show_file("set/only_here.txt", 4, root_.path()), {"3 tokens", "\"Y\""});
+  expect_parts(message_of([&] { show_file("set/nowhere.txt", 4, root_.path()); }),
+               {"No such file", root_ / "set/nowhere.txt"});
+}
+
+TEST_F(Commands, NothingIsWrittenOverOrOutside) {
+  const std::string bytes = R"({"kind": "byte"})";
+  prepare("evaluate.txt", bytes, "e.bin");
+  const std::string good = read_all(set() + "/e.bin");
+  expect_parts(message_of([&] { prepare("train.txt", bytes, "e.bin"); }), {"e.bin is there already", "--output"});
+  EXPECT_EQ(read_all(set() + "/e.bin"), good);
+  for (const std::string name : {"../z.bin", "../../z.bin", "a/z.bin", "../set/z.bin"})
+    expect_parts(message_of([&] { prepare("train.txt", bytes, name); }), {"--output " + name, "without a path"});
+  expect_parts(message_of([&] { prepare("train.txt", bytes, root_ / "z.bin"); }), {"without a path"});
+  EXPECT_FALSE(std::filesystem::exists(root_ / "z.bin"));
+  expect_parts(message_of([&] { prepare("../set/train.txt", bytes, "x.bin"); }), {"../set/train.txt", "below"});
+}
+
+TEST_F(Commands, NamesStayBelowTheDataFolder) {
+  const std::string outside = root_.write("outside.txt", std::string(5000, 'a'));
+  for (const std::string name : {std::string("../outside.txt"), std::string("a/../../outside.txt"), outside}) {
+    for (const std::string source : {"text", "llmc", "nanogpt"})
+      expect_parts(message_of([&] {
+                     const std::string config = fmt::format(
+                         R"({{"source": "{}", "directory": "set", "train": ["{}"], "vocabulary": 9}})", source, name);
+                     Json parsed = parse_json(config, "test");
+                     if (source == "text") parsed.erase("vocabulary");
+                     open_datasets(parsed, 8, root_.path());
+                   }),
+                   {"data.train names " + name, "below the data folder"});
+  }
+  for (const std::string folder : {std::string(".."), root_.path()})
+    expect_parts(
+        message_of([&] {
+          open_datasets(
+              parse_json(fmt::format(R"({{"source": "text", "directory": "{}", "train": "outside.txt"}})", folder),
+                         "test"),
+              8, set());
+        }),
+        {"data.directory names " + folder});
+  expect_parts(message_of([&] {
+                 open_datasets(parse_json(R"({"source": "text", "directory": "set", "train": "train.txt",
+                                              "tokenizer": {"kind": "gpt2", "merges": "../vocab.bpe"}})",
+                                          "test"),
+                               8, root_.path());
+               }),
+               {"data.tokenizer.merges names ../vocab.bpe"});
+}
+
+TEST_F(Commands, MisspeltKeysComeBeforeMissingOnes) {
+  expect_parts(message_of([&] { prepare("train.txt", R"({"kind": "bpe", "vocab": 300})", "x.bin"); }),
+               {"unknown key \"tokenizer.vocab\"", "kind, vocabulary"});
+  expect_parts(message_of([&] { prepare("train.txt", R"({"kind": "gpt2", "merge": "m"})", "x.bin"); }),
+               {"unknown key \"tokenizer.merge\"", "merges"});
+  expect_parts(message_of([&] { prepare("train.txt", R"({"kind": "bpe"})", "x.bin"); }), {"vocabulary", "missing"});
 }
 
 TEST_F(Commands, PrepareRefuses) {
