@@ -140,7 +140,7 @@ TEST_F(Commands, NothingIsWrittenOverOrOutside) {
 
 TEST_F(Commands, NamesStayBelowTheDataFolder) {
   const std::string outside = root_.write("outside.txt", std::string(5000, 'a'));
-  for (const std::string name : {std::string("../outside.txt"), std::string("a/../../outside.txt"), outside}) {
+  for (const std::string& name : {std::string("../outside.txt"), std::string("a/../../outside.txt"), outside}) {
     for (const std::string source : {"text", "llmc", "nanogpt"})
       expect_parts(message_of([&] {
                      const std::string config = fmt::format(
@@ -151,7 +151,7 @@ TEST_F(Commands, NamesStayBelowTheDataFolder) {
                    }),
                    {"data.train names " + name, "below the data folder"});
   }
-  for (const std::string folder : {std::string(".."), root_.path()})
+  for (const std::string& folder : {std::string(".."), root_.path()})
     expect_parts(
         message_of([&] {
           open_datasets(
