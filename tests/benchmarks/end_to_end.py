@@ -232,7 +232,8 @@ def suites_and_options():
     refused("no verb", [], "--help")
     refused("unknown back end", ["run", suite(), "--backend", "refernce"], "reference")
     refused("too many threads", ["run", suite(), *base, "--threads", "4096"], "--oversubscribe", folder=bad)
-    refused("more ranks than cores", ["run", suite(), *base, "--ranks", "4096", "--set", "training.batch_size=4096"], "4096 ranks of 1 thread",
+    refused("more ranks than cores", ["run", suite(), *base, "--ranks", "4096", "--set", "training.batch_size=4096", "--set",
+                                     "data.train_tokens=1000000"], "4096 ranks of 1 thread",
             "may be used", "--oversubscribe", folder=bad)
     one_core = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
     refused("two ranks on one core", ["run", suite(), *base, "--ranks", "2"], "2 ranks of 1 thread", "1 may be used", "--oversubscribe",

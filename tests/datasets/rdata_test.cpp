@@ -152,7 +152,7 @@ TEST_F(Package, AFailureWithoutAReasonIsSaidToo) {
       "\x00\x0a\xa1\x3f\x8b",
       33);
   expect_parts(message_of([&] { unpack_package(ar + std::string(data), "a.deb", {}); }),
-               {"a.deb", "cannot be unpacked"});
+               {"a.deb", "damaged"});
 }
 
 }  // namespace
