@@ -3,6 +3,6 @@
 #include "benchmarks/program.h"
 
 int main(int count, char** words) {
-  quadrille::let_threads_sleep(words);
+  quadrille::spin_briefly_then_sleep(words);
   return quadrille::run_program(count, words);
 }

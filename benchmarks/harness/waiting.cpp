@@ -7,9 +7,11 @@
 
 namespace quadrille {
 
-void let_threads_sleep(char** arguments) {
-  if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
-  setenv("OMP_WAIT_POLICY", "passive", 1);  // also what keeps the second start from a third
+void spin_briefly_then_sleep(char** arguments) {
+  for (const char* choice : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"})
+    if (std::getenv(choice)) return;
+  setenv("GOMP_SPINCOUNT", "3000", 1);  // GCC's runtime, rounds; also what keeps the second start from a third
+  setenv("KMP_BLOCKTIME", "0", 1);      // LLVM's, milliseconds
   execv("/proc/self/exe", arguments);
 }
 
