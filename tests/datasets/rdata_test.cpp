@@ -151,8 +151,7 @@ TEST_F(Package, AFailureWithoutAReasonIsSaidToo) {
       "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\x63\x60\x18\x05\xa3\x60\x14\x8c\x54\x00\x02\x2e\xaf\xb5\xef\x00\x04\x00"
       "\x00\x0a\xa1\x3f\x8b",
       33);
-  expect_parts(message_of([&] { unpack_package(ar + std::string(data), "a.deb", {}); }),
-               {"a.deb", "damaged"});
+  expect_parts(message_of([&] { unpack_package(ar + std::string(data), "a.deb", {}); }), {"a.deb", "damaged"});
 }
 
 }  // namespace
