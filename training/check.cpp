@@ -12,8 +12,6 @@ namespace quadrille {
 
 namespace {
 
-constexpr std::int64_t kMostParts = 1 << 16;  // listed in messages; an extent may have 63 bits
-
 std::string split_by(const Plan& plan, Axis a) {
   std::string out;
   for (int m = 0; m < plan.mesh().axes(); ++m)
