@@ -17,7 +17,8 @@ void refuse_all(const std::vector<std::string>& faults, const std::string& what)
 
 std::string divisors_text(std::int64_t n, std::size_t most) {
   std::vector<std::int64_t> divisors;
-  for (std::int64_t d = 1; d <= n / d; ++d) {
+  constexpr std::int64_t kLargest = 1 << 16;  // of the smaller of two: a count may have 63 bits
+  for (std::int64_t d = 1; d <= std::min(n / d, kLargest); ++d) {
     if (n % d != 0) continue;
     divisors.push_back(d);
     if (d != n / d) divisors.push_back(n / d);
