@@ -53,10 +53,6 @@ void Tape::start(std::size_t k) {
   if (to.g) c.contribution = c.back(std::exchange(to.g, {}));
 }
 
-void Tape::start_since(std::size_t first) {
-  for (std::size_t k = crossings_.size(); k-- > first;) start(k);
-}
-
 Var Tape::fan_out(Var x, MeshAxes over) {
   over = context_.mesh().real(over);
   if (!over) return x;

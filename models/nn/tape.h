@@ -145,7 +145,6 @@ class Tape {
   std::optional<Var> shared(std::string_view kind, Var, MeshAxes, Axis) const;
   Var cross(std::string_view kind, Var from, MeshAxes, Axis, Dims, States, Tensor, std::function<Tensor(Tensor)> back);
   void start(std::size_t crossing);
-  void start_since(std::size_t first);
   [[noreturn]] void refuse(const std::string&) const;
   MeshAxes where(Var, Kind) const;
 

@@ -15,6 +15,7 @@
 
 #include "benchmarks/program.h"
 #include "core/error.h"
+#include "tests/parallelism/forwarding_communicator.h"
 
 namespace quadrille {
 
@@ -33,13 +34,10 @@ Plan plan_from_environment() {
   return plan;
 }
 
-class Saboteur : public Communicator {
+class Saboteur : public ForwardingCommunicator {
  public:
   Saboteur(std::unique_ptr<Communicator> right, std::shared_ptr<Plan> plan)
-      : right_(std::move(right)), plan_(std::move(plan)) {}
-  int rank() const override { return right_->rank(); }
-  int size() const override { return right_->size(); }
-  const std::string& name() const override { return right_->name(); }
+      : ForwardingCommunicator(std::move(right)), plan_(std::move(plan)) {}
 
   Ticket all_reduce(const Tensor& inout, Reduce how, Stream& s) override {
     const bool counts = plan_->elements == 0 || plan_->elements == inout.count();
@@ -49,23 +47,9 @@ class Saboteur : public Communicator {
     }
     return right_->all_reduce(inout, how, s);
   }
-  Ticket all_gather(const Tensor& full, const Tensor& mine, Stream& s) override {
-    return right_->all_gather(full, mine, s);
-  }
-  Ticket reduce_scatter(const Tensor& mine, const Tensor& full, Reduce how, Stream& s) override {
-    return right_->reduce_scatter(mine, full, how, s);
-  }
-  Ticket all_to_all(const Tensor& out, const Tensor& in, Stream& s) override { return right_->all_to_all(out, in, s); }
-  Ticket broadcast(const Tensor& inout, int root, Stream& s) override { return right_->broadcast(inout, root, s); }
-  Ticket send(const Tensor& t, int to, Stream& s) override { return right_->send(t, to, s); }
-  Ticket receive(const Tensor& t, int from, Stream& s) override { return right_->receive(t, from, s); }
-  void barrier() override { right_->barrier(); }
-  std::vector<Json> exchange(const Json& mine) override { return right_->exchange(mine); }
   std::unique_ptr<Communicator> split(const std::function<int(int)>& colour_of, std::string name) override {
     return std::make_unique<Saboteur>(right_->split(colour_of, std::move(name)), plan_);
   }
-  void poison(const std::string& message) noexcept override { right_->poison(message); }
-  void report_to(Ledger* ledger) override { right_->report_to(ledger); }
 
  private:
   void commit(const Tensor& numbers) const {
@@ -79,7 +63,6 @@ class Saboteur : public Communicator {
     else
       numbers.host<float>()[0] = std::numeric_limits<float>::quiet_NaN();
   }
-  std::unique_ptr<Communicator> right_;
   std::shared_ptr<Plan> plan_;
 };
 

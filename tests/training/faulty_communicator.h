@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallelism/communicator.h"
+#include "tests/parallelism/forwarding_communicator.h"
 
 namespace quadrille {
 
@@ -20,13 +20,10 @@ struct MessageFault {
   int smallest = 2, largest = 1 << 30;  // only messages of this many elements
 };
 
-class FaultyCommunicator : public Communicator {
+class FaultyCommunicator : public ForwardingCommunicator {
  public:
   FaultyCommunicator(std::unique_ptr<Communicator> right, MessageFault fault)
-      : right_(std::move(right)), fault_(std::move(fault)) {}
-  int rank() const override { return right_->rank(); }
-  int size() const override { return right_->size(); }
-  const std::string& name() const override { return right_->name(); }
+      : ForwardingCommunicator(std::move(right)), fault_(std::move(fault)) {}
 
   Ticket all_reduce(const Tensor& inout, Reduce how, Stream& s) override {
     if (!hit("all_reduce", inout.count())) return right_->all_reduce(inout, how, s);
@@ -53,23 +50,14 @@ class FaultyCommunicator : public Communicator {
     s.copy(mine, full.rows(mine.count() * rank(), mine.count()));  // own part, not summed
     return Ticket();
   }
-  Ticket all_to_all(const Tensor& out, const Tensor& in, Stream& s) override { return right_->all_to_all(out, in, s); }
-  Ticket broadcast(const Tensor& inout, int root, Stream& s) override { return right_->broadcast(inout, root, s); }
-  Ticket send(const Tensor& t, int to, Stream& s) override { return right_->send(t, to, s); }
-  Ticket receive(const Tensor& t, int from, Stream& s) override { return right_->receive(t, from, s); }
-  void barrier() override { right_->barrier(); }
-  std::vector<Json> exchange(const Json& mine) override { return right_->exchange(mine); }
   std::unique_ptr<Communicator> split(const std::function<int(int)>& colour_of, std::string name) override {
     return std::make_unique<FaultyCommunicator>(right_->split(colour_of, std::move(name)), fault_);
   }
-  void poison(const std::string& message) noexcept override { right_->poison(message); }
-  void report_to(Ledger* ledger) override { right_->report_to(ledger); }
 
  private:
   bool hit(const char* kind, std::int64_t elements) const {
     return fault_.kind == kind && fault_.group == name() && elements >= fault_.smallest && elements <= fault_.largest;
   }
-  std::unique_ptr<Communicator> right_;
   MessageFault fault_;
 };
 
