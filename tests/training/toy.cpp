@@ -35,8 +35,8 @@ Outcome train_rank(std::unique_ptr<Communicator> world, const Workload& w, const
   if (hooks.world) world = hooks.world(std::move(world));
   const Mesh mesh(std::move(world), mesh_of(w.strategy, ranks));
   Ledger ledger;
-  Trainer trainer(w, mesh, backend, ledger);
   mesh.report_to(&ledger);
+  Trainer trainer(w, mesh, backend, ledger);
   Outcome outcome;
   train_from_perturbed(trainer, data, steps, outcome);
   if (hooks.after_steps) hooks.after_steps(trainer, rank);

@@ -34,8 +34,8 @@ enum FactorNumber : std::size_t {
 };
 
 // Keys of the table that Plan does not serve yet keep their first value alone.
-constexpr bool kServesStore = false, kServesSum = false, kServesContext = false, kServesPipeline = false,
-               kServesRecompute = false, kServesOverlap = false;
+constexpr bool kServesStore = true, kServesSum = true, kServesContext = false, kServesPipeline = true,
+               kServesRecompute = true, kServesOverlap = true;
 
 constexpr std::int64_t kVocabulary = 509;  // a prime: never divides
 constexpr std::int64_t kLayers = 3;        // uneven over two stages
