@@ -89,9 +89,9 @@ TEST_P(Layouts, OfEveryMeshOccurWithEveryChoiceThatItAllows) {
       for (int v = 0; v < space.counts()[k]; ++v) {
         Choice choice(space.factors().size(), kOpen);
         choice[0] = mesh, choice[k] = v;
-        if (!covered.contains({0, mesh, k, v}))
-          EXPECT_FALSE(space.lawful(choice)) << space.factors()[0].values[static_cast<std::size_t>(mesh)] << " with "
-                                             << space.factors()[k].name << " number " << v;
+        EXPECT_TRUE(covered.contains({0, mesh, k, v}) || !space.lawful(choice))
+            << space.factors()[0].values[static_cast<std::size_t>(mesh)] << " with " << space.factors()[k].name
+            << " number " << v;
       }
 }
 
