@@ -22,10 +22,14 @@ struct MeshAxis {
 using MeshAxes = std::uint32_t;  // one bit per mesh axis
 constexpr MeshAxes bit(int mesh_axis) { return MeshAxes{1} << mesh_axis; }
 
+class Courier;
+
 class Mesh {
  public:
-  // Throws Error: extents do not multiply to the world's size, a name twice, too many edges. A collective call.
-  Mesh(std::unique_ptr<Communicator> world, std::vector<MeshAxis> outer_to_inner);
+  // Throws Error: extents do not multiply to the world's size, a name twice, too many edges. A collective call. With a
+  // courier (all ranks, or none), which must outlive the mesh, `beside` has groups of its own; an imaginary rank of the
+  // counting world has nothing to gain from one.
+  Mesh(std::unique_ptr<Communicator> world, std::vector<MeshAxis> outer_to_inner, Courier* = nullptr);
 
   int axes() const { return static_cast<int>(axes_.size()); }
   int extent(int mesh_axis) const { return axes_[static_cast<std::size_t>(mesh_axis)].extent; }
@@ -41,12 +45,15 @@ class Mesh {
   Communicator& world() const { return *world_; }
   void report_to(Ledger*) const;        // traffic of every group
   Communicator& along(MeshAxes) const;  // throws Error unless real(axes) == axes and not empty
+  // The same ranks under the same name, for messages that are started early or in bulk: carried by the courier if there
+  // is one (see carried_by for what holds then), otherwise `along` itself. The bits are the same.
+  Communicator& beside(MeshAxes) const;
 
  private:
   std::unique_ptr<Communicator> world_;
   std::vector<MeshAxis> axes_;
   std::vector<int> at_;
-  std::map<MeshAxes, std::unique_ptr<Communicator>> groups_;
+  std::map<MeshAxes, std::unique_ptr<Communicator>> groups_, carried_;
 };
 
 }  // namespace quadrille
