@@ -58,14 +58,14 @@ int colour(int rank, const std::vector<MeshAxis>& mesh, MeshAxes axes) {
 }  // namespace
 
 Mesh::Mesh(std::unique_ptr<Communicator> world, std::vector<MeshAxis> outer_to_inner, Courier* courier)
-    : world_(std::move(world)), axes_(std::move(outer_to_inner)) {
+    : world_(std::move(world)), axes_(std::move(outer_to_inner)), courier_(courier) {
   check(axes_, world_->size());
   at_ = place_of(world_->rank(), axes_);
   for (MeshAxes set = 1; set <= all(); ++set) {  // ascending: the same splits in the same order on every rank
     if (real(set) != set) continue;
     const auto part = [&] { return world_->split([&](int rank) { return colour(rank, axes_, set); }, names(set)); };
     groups_[set] = part();
-    if (courier) carried_[set] = carried_by(*courier, part());
+    if (courier_) carried_[set] = carried_by(*courier_, part());
   }
 }
 
@@ -114,6 +114,21 @@ Communicator& Mesh::along(MeshAxes set) const {
 Communicator& Mesh::beside(MeshAxes set) const {
   const auto group = carried_.find(set);
   return group != carried_.end() ? *group->second : along(set);
+}
+
+std::unique_ptr<Communicator> Mesh::part_of(int m, const std::function<int(int place)>& colour_at,
+                                            std::string name) const {
+  std::vector<int> number(static_cast<std::size_t>(extent(m)));  // of each place's colour, small and dense
+  std::map<int, int> known;
+  for (int place = 0; place < extent(m); ++place)
+    number[static_cast<std::size_t>(place)] =
+        known.try_emplace(colour_at(place), static_cast<int>(known.size())).first->second;
+  return world_->split(
+      [&](int rank) {
+        const int place = place_of(rank, axes_)[static_cast<std::size_t>(m)];
+        return colour(rank, axes_, bit(m)) * extent(m) + number[static_cast<std::size_t>(place)];
+      },
+      std::move(name));
 }
 
 void Mesh::report_to(Ledger* ledger) const {

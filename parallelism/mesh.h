@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -48,11 +49,16 @@ class Mesh {
   // The same ranks under the same name, for messages that are started early or in bulk: carried by the courier if there
   // is one (see carried_by for what holds then), otherwise `along` itself. The bits are the same.
   Communicator& beside(MeshAxes) const;
+  Courier* courier() const { return courier_; }  // null: there is none
+  // A further group along one axis: its ranks whose places have this rank's colour. A collective call of the world.
+  std::unique_ptr<Communicator> part_of(int mesh_axis, const std::function<int(int place)>& colour_at,
+                                        std::string name) const;
 
  private:
   std::unique_ptr<Communicator> world_;
   std::vector<MeshAxis> axes_;
   std::vector<int> at_;
+  Courier* courier_;
   std::map<MeshAxes, std::unique_ptr<Communicator>> groups_, carried_;
 };
 
