@@ -25,6 +25,7 @@ std::vector<TrafficLine> traffic_lines(const std::vector<Tally>& ranks) {
       line.bytes += traffic.bytes;
       line.seconds_mean += traffic.seconds / static_cast<double>(ranks.size());
       line.seconds_max = std::max(line.seconds_max, traffic.seconds);
+      line.exposed_mean += traffic.exposed / static_cast<double>(ranks.size());
     }
   std::vector<TrafficLine> all;
   for (auto& [key, line] : lines) all.push_back(std::move(line));

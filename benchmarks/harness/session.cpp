@@ -144,8 +144,8 @@ class RankSession {
     const auto seed = static_cast<std::int64_t>(workload.seed);
     Ledger ledger(!session_.options.trace.empty());
     auto base = world_->split([](int) { return 0; }, "world");
-    base->report_to(&ledger);
     const Mesh mesh(std::move(base), mesh_of(workload.strategy, experiment().ranks));
+    mesh.report_to(&ledger);
     const double connected = session_.clock.seconds();
     const Backend& backend = backend_named(experiment().backend);
     Trainer trainer(workload, mesh, backend, ledger);

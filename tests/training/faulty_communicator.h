@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/parallelism/forwarding_communicator.h"
+#include "parallelism/forwarding_communicator.h"
 
 namespace quadrille {
 
