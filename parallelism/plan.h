@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,19 @@ using Dims = std::vector<Dim>;
 bool has(const Dims&, Axis);
 int dim_of(const Dims&, Axis);  // throws Error: no such dim
 
+// Attention where `sequence` rests on mesh axes that carry no heads: how a query meets the keys of other ranks, and in
+// which order positions are dealt out. Balanced: with c ranks rank i holds chunks i and 2c-1-i of 2c, so that all have
+// equal causal work.
+enum class KeyExchange : std::uint8_t {
+  gather,  // keys and values come from everywhere
+  turn,    // all tokens of a part of the heads, by all-to-all, and back
+  ring     // keys and values travel round, block by block
+};
+struct ContextParallelism {
+  KeyExchange attention = KeyExchange::gather;
+  bool balanced = false;
+};
+
 class Plan {
  public:
   // Throws Error, all faults of the table at once: unknown keys or names, two axes of one value on one mesh axis, a
@@ -68,6 +82,12 @@ class Plan {
   bool may_gather(Axis) const;
   std::vector<int> nesting(Axis) const;  // the mesh axes that may split it, outermost first
   int parts(Axis) const;                 // into how many an axis at rest is cut
+  const ContextParallelism& context() const { return context_; }
+  MeshAxes context_axes() const;  // those longer than one on which sequence rests and heads do not
+  // The positions of the part of a dim that a rank holds, in the order in which it holds them: one slice, or, where
+  // causal work is balanced, a few consecutive runs. `places`: on every mesh axis, of the rank that is asked about.
+  std::vector<Slice> runs(Dim, const States&) const;
+  std::vector<Slice> runs(Dim, const States&, std::span<const int> places) const;
 
  private:
   struct Passing {
@@ -77,6 +97,7 @@ class Plan {
   void read_axes(const Json&, std::vector<std::string>& faults);
   void read_passing(const Json&, std::vector<std::string>& faults);
   void read_later_parts(Reader&, std::vector<std::string>& faults);
+  void read_context(const Json*, std::vector<std::string>& faults);
   void check_use(std::vector<std::string>& faults) const;
   int known_mesh_axis(const Json& name, std::vector<std::string>& faults) const;
 
@@ -84,6 +105,7 @@ class Plan {
   std::array<std::vector<int>, 7> rest_;  // by Axis
   std::vector<Passing> passing_;
   std::vector<Axis> may_gather_;
+  ContextParallelism context_;
 };
 
 // The edges of a strategy table for this many ranks: "*" takes what remains. Throws Error naming extents and ranks.
