@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/faults.h"
 #include "models/model.h"
+#include "parallelism/schedule.h"
 #include "parallelism/world.h"
 #include "training/trainer.h"
 
@@ -61,8 +62,7 @@ void check_context(const ModelDescription& model, const Plan& plan, std::vector<
   if (plan.context().balanced && tokens % (2 * ranks) != 0)
     faults.push_back(
         fmt::format("model.tokens {} cannot be cut into 2 x {} equal chunks (mesh {}), as balanced causal work wants: "
-                    "use a multiple "
-                    "of {}, {}or \"context\": {{\"balanced\": false}}",
+                    "use a multiple of {}, {}or \"context\": {{\"balanced\": false}}",
                     tokens, ranks, mesh, 2 * ranks,
                     tokens % 2 == 0 ? fmt::format("legal parts: {}, ", divisors_text(tokens / 2)) : ""));
   if (plan.context().attention != KeyExchange::turn) return;
@@ -74,6 +74,17 @@ void check_context(const ModelDescription& model, const Plan& plan, std::vector<
           "\"context.attention\", which leave heads alone",
           r.key, r.extent, of_heads > 1 ? fmt::format(" / {}", of_heads) : "", ranks, mesh,
           divisors_text(r.extent / of_heads)));
+}
+
+void check_schedule(const TrainingConfig& t, const Plan& plan, std::vector<std::string>& faults) {
+  const std::int64_t parts = plan.parts(Axis::batch);
+  if (t.batch_size / parts < std::max<std::int64_t>(1, t.micro_batch)) return;  // said already
+  const std::int64_t rows = t.micro_batch > 0 ? t.micro_batch * parts : t.batch_size;
+  if (t.batch_size % rows != 0) return;
+  const std::string refusal = refusal_of(plan.pipeline().schedule, plan.stages(), t.batch_size / rows);
+  if (!refusal.empty())
+    faults.push_back(fmt::format("{} (batch_size {} / (micro_batch {} x data ranks {})); change training.micro_batch",
+                                 refusal, t.batch_size, rows / parts, parts));
 }
 
 }  // namespace
@@ -97,6 +108,7 @@ void check_workload(const Workload& w, int ranks) {
       faults.push_back(fmt::format("model.vocabulary {} is less than its {} parts (mesh {})", model->vocabulary(),
                                    parts, split_by(plan, Axis::vocab)));
     check_context(*model, plan, faults);
+    check_schedule(w.training, plan, faults);
     refuse_all(faults, fmt::format("sizes do not fit {} ranks", ranks));
   });
 }

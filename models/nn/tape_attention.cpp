@@ -198,7 +198,9 @@ Var Tape::gathered_keys(Var packed, MeshAxes over, const Heads& h) {
   Tensor everyones = gather_sequence(context_, read(own), d, parts, over);
   value(own).v = {};  // nobody needs it again
   return cross("gather_sequence", own, over, Axis::sequence, all, states, std::move(everyones),
-               [this, d, parts, over](Tensor g) { return scatter_sequence_sum(context_, g, d, parts, over); });
+               [this, d, parts, over](const Tensor& g, bool) {
+                 return Later(scatter_sequence_sum(context_, g, d, parts, over));
+               });
 }
 
 // All tokens of a part of the heads, and back. On mesh axes where the sequence only passes it is gathered.

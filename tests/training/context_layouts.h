@@ -52,6 +52,14 @@ inline const std::vector<Layout> kContextLayouts = {
          "context": {"attention": "turn"}})"},
     {"gather2_sequence_passes_y", 4,
      R"({"mesh": [["c", 2], ["y", 2]], "axes": {"sequence": "c", "embed": "y"}, "passing": [["heads", "sequence", "y"]]})"},
+    {"pipe2_ring2_recomputed", 4,
+     R"({"mesh": [["pipe", 2], ["c", 2]], "axes": {"sequence": "c"}, "pipeline": {"axis": "pipe"}, "recompute": "full",
+         "context": {"attention": "ring"}})"},
+    {"stored_over_gather4", 4,
+     R"({"mesh": [["c", 4]], "axes": {"sequence": "c"}, "store": {"weights": ["c"], "gradients": ["c"], "optimizer": ["c"]}})"},
+    {"ring2_x2_sequence_overlapped", 4,
+     R"({"mesh": [["c", 2], ["x", 2]], "axes": {"sequence": ["c", "x"], "heads": "x", "mlp": "x", "vocab": "x"},
+         "overlap": ["input_gradient", "reduce_scatter", "all_gather"], "context": {"attention": "ring"}})"},
 };
 
 }  // namespace quadrille::toy
