@@ -34,7 +34,7 @@ enum FactorNumber : std::size_t {
 };
 
 // Keys of the table that Plan does not serve yet keep their first value alone.
-constexpr bool kServesStore = true, kServesSum = true, kServesContext = false, kServesPipeline = true,
+constexpr bool kServesStore = true, kServesSum = true, kServesContext = true, kServesPipeline = true,
                kServesRecompute = true, kServesOverlap = true;
 
 constexpr std::int64_t kVocabulary = 509;  // a prime: never divides
