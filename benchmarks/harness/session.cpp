@@ -144,8 +144,8 @@ class RankSession {
     const auto seed = static_cast<std::int64_t>(workload.seed);
     Ledger ledger(!session_.options.trace.empty());
     auto base = world_->split([](int) { return 0; }, "world");
-    const Mesh mesh(std::move(base), mesh_of(workload.strategy, experiment().ranks));
-    mesh.report_to(&ledger);
+    const StrategyMesh crew(std::move(base), workload.strategy, ledger);
+    const Mesh& mesh = crew.mesh();
     const double connected = session_.clock.seconds();
     const Backend& backend = backend_named(experiment().backend);
     Trainer trainer(workload, mesh, backend, ledger);

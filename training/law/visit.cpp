@@ -17,10 +17,9 @@ namespace {
 Observed train(Communicator& world, const Workload& w, const Backend& backend, int steps, bool tensors) {
   const std::int64_t tokens = w.model.at("tokens").integer();
   const AddressedText data(3 * w.training.batch_size, tokens, w.vocabulary);
-  const Mesh mesh(world.split([](int) { return 0; }, "world"), mesh_of(w.strategy, world.size()));
   Ledger ledger;
-  mesh.report_to(&ledger);
-  Trainer trainer(w, mesh, backend, ledger);
+  const StrategyMesh crew(world.split([](int) { return 0; }, "world"), w.strategy, ledger);
+  Trainer trainer(w, crew.mesh(), backend, ledger);
   Observed observed;
   train_from_perturbed(trainer, data, steps, observed);
   trainer.replica_hash();  // replicas must agree in every bit
