@@ -109,6 +109,7 @@ Plan::Plan(const Json& table, const Mesh& mesh) : mesh_(mesh), may_gather_{Axis:
   if (const Json* passing = reader.value("passing")) read_passing(*passing, faults);
   if (const Json* gather = reader.value("may_gather"))
     for (const Json& name : gather->items()) may_gather_.push_back(axis_from(name.string()));
+  read_context(reader.value("context"), faults);
   if (const Json* store = reader.value("store")) read_store(*store, faults);
   sums_axis_by_axis_ = reader.choice("sum", {"together", "axis_by_axis"}, "together") == "axis_by_axis";
   if (const Json* pipeline = reader.value("pipeline")) read_pipeline(*pipeline, faults);
@@ -309,6 +310,11 @@ std::vector<int> Plan::nesting(Axis a) const {
   std::vector<int> order = rest_[static_cast<std::size_t>(a)];
   for (const Passing& p : passing_)
     if (p.axis == a && std::find(order.begin(), order.end(), p.mesh_axis) == order.end()) order.push_back(p.mesh_axis);
+  if (a == Axis::heads && context_.attention == KeyExchange::turn) {  // what is undone first is innermost there
+    const auto& sequence = rest_[static_cast<std::size_t>(Axis::sequence)];
+    for (auto m = sequence.rbegin(); m != sequence.rend(); ++m)
+      if (context_axes() & bit(*m)) order.push_back(*m);
+  }
   return order;
 }
 

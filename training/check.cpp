@@ -46,6 +46,36 @@ void check_batch(const TrainingConfig& t, const Plan& plan, std::vector<std::str
         plan.parts(Axis::batch) > 1 ? split_by(plan, Axis::batch) : "no axis for batch", t.batch_size, rows, rows));
 }
 
+std::string named(const Mesh& mesh, MeshAxes axes) {
+  std::string out;
+  for (int m = 0; m < mesh.axes(); ++m)
+    if (axes & bit(m)) out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", mesh.name(m), mesh.extent(m));
+  return out;
+}
+
+// A sequence that stays split through attention.
+void check_context(const ModelDescription& model, const Plan& plan, std::vector<std::string>& faults) {
+  const MeshAxes axes = plan.context_axes();
+  if (!axes) return;
+  const std::int64_t ranks = plan.mesh().extent_of(axes), tokens = model.tokens();
+  const std::string mesh = named(plan.mesh(), axes);
+  if (plan.context().balanced && tokens % (2 * ranks) != 0)
+    faults.push_back(
+        fmt::format("model.tokens {} cannot be cut into 2 x {} equal chunks (mesh {}), as balanced causal work wants: "
+                    "use a multiple of {}, {}or \"context\": {{\"balanced\": false}}",
+                    tokens, ranks, mesh, 2 * ranks,
+                    tokens % 2 == 0 ? fmt::format("legal parts: {}, ", divisors_text(tokens / 2)) : ""));
+  if (plan.context().attention != KeyExchange::turn) return;
+  const std::int64_t of_heads = plan.parts(Axis::heads);
+  for (const Requirement& r : model.requirements())
+    if (r.axis == Axis::heads && r.extent % of_heads == 0 && r.extent / of_heads % ranks != 0)
+      faults.push_back(fmt::format(
+          "{} {}{} cannot be turned to {} equal parts (mesh {}); legal parts: {}; or use \"gather\" or \"ring\" in "
+          "\"context.attention\", which leave heads alone",
+          r.key, r.extent, of_heads > 1 ? fmt::format(" / {}", of_heads) : "", ranks, mesh,
+          divisors_text(r.extent / of_heads)));
+}
+
 void check_schedule(const TrainingConfig& t, const Plan& plan, std::vector<std::string>& faults) {
   const std::int64_t parts = plan.parts(Axis::batch);
   if (t.batch_size / parts < std::max<std::int64_t>(1, t.micro_batch)) return;  // said already
@@ -77,6 +107,7 @@ void check_workload(const Workload& w, int ranks) {
     if (const int parts = plan.parts(Axis::vocab); model->vocabulary() < parts)
       faults.push_back(fmt::format("model.vocabulary {} is less than its {} parts (mesh {})", model->vocabulary(),
                                    parts, split_by(plan, Axis::vocab)));
+    check_context(*model, plan, faults);
     check_schedule(w.training, plan, faults);
     refuse_all(faults, fmt::format("sizes do not fit {} ranks", ranks));
   });

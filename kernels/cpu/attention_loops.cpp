@@ -175,11 +175,13 @@ struct Item {
     if (how.dropout == 0) return;
     const std::int64_t head = how.first_head + group * how.queries + query;
     const std::int64_t at =
-        (((how.first_row + row) * how.heads_global + head) * how.q_global + how.q_first + t) * how.kv_global +
-        how.kv_first + first_key;
+        (((how.first_row + row) * how.heads_global + head) * how.q_global + position_of(how.q_first, how.q_jump, t)) *
+        how.kv_global;
     const auto kept = static_cast<float>(1 / (1 - how.dropout));
-    for (std::int64_t j = 0; j < count; ++j)
-      row_of_tile[j] *= uniform_at(how.key, static_cast<std::uint64_t>(at + j)) >= how.dropout ? kept : 0.0f;
+    for (std::int64_t j = 0; j < count; ++j) {
+      const std::int64_t index = at + position_of(how.kv_first, how.kv_jump, first_key + j);
+      row_of_tile[j] *= uniform_at(how.key, static_cast<std::uint64_t>(index)) >= how.dropout ? kept : 0.0f;
+    }
   }
 };
 
@@ -214,7 +216,7 @@ void transposed_sum(const Item& item, const Tile& tile, float* c, const float* p
   for (std::int64_t i = 0; i < tile.keys; i += kBlock) {
     std::int64_t from = 0;
     if (item.how.causal)
-      from = std::max<std::int64_t>(0, item.how.kv_first + tile.first_key + i - item.how.q_first - tile.first_query);
+      from = std::max<std::int64_t>(0, first_seeing(item.how, tile.first_key + i) - tile.first_query);
     if (from >= tile.queries) return;
     for (std::int64_t panel = 0; panel < item.padded; panel += width())
       multiply(c + i * item.padded + panel, item.padded, {p + from * kKeys + i, 1, kKeys},

@@ -172,6 +172,41 @@ std::pair<Var, Var> Tape::meet(Var a, Var b) {
   return {a, b};
 }
 
+bool Tape::may_join(Var y, Var bias) const {
+  for (int m = 0; m < context_.mesh().axes(); ++m) {
+    const State p = on(states(y), m), q = on(states(bias), m);
+    if (q.kind != Kind::same && q != p) return false;
+  }
+  return true;
+}
+
+// A debt's gradient is complete on every rank, hence so is the bias's: on those mesh axes it stays `same`.
+Var Tape::join(Var y, Var bias) {
+  if (!may_join(y, bias)) refuse("a bias is split or lent where its value is not: settle the value first");
+  const MeshAxes owed = context_.mesh().real(where(y, Kind::debt));
+  MeshAxes lent = 0;
+  for (int m = 0; m < context_.mesh().axes(); ++m) {
+    const State p = on(states(y), m);
+    if ((p.kind == Kind::split || p.kind == Kind::copy) && on(states(bias), m).kind == Kind::same) lent |= bit(m);
+  }
+  bias = lend(bias, lent, y);
+  const int columns = static_cast<int>(dims(bias).size()), rank = static_cast<int>(dims(y).size());
+  const Tensor out = take(y);
+  const Shape& shape = out.shape();
+  const Shape matrix{shape.count(0, rank - columns), shape.count(rank - columns, rank)};
+  if (context_.mesh().first_on(owed))
+    context_.ops.add_bias(context_.stream, out.reshaped(matrix), out.reshaped(matrix), read(bias).flat());
+  const Var sum = put(dims(y), states(y), out);
+  record(sum, [this, y, bias, sum, matrix] {
+    Tensor d = std::exchange(value(sum).g, {});
+    Write write{};
+    if (const Tensor db = to_add_to(bias, write))
+      context_.ops.sum_rows(context_.stream, db.flat(), d.reshaped(matrix), write);
+    contribute(y, std::move(d));
+  });
+  return sum;
+}
+
 Var Tape::settle(Var y) {
   for (int m = 0; m < context_.mesh().axes(); ++m) {
     if (on(states(y), m).kind != Kind::debt) continue;

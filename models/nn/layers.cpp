@@ -14,8 +14,10 @@ Linear::Linear(Parameters& parameters, const std::string& bucket, const std::str
 
 Var Linear::operator()(Tape& tape, Var x) const {
   tape.scope(name_);
-  const Var y = tape.settle(tape.linear(x, tape.use(*weight_), summed_, made_));
-  return bias_ ? tape.add_bias(y, tape.use(*bias_)) : y;
+  const Var y = tape.linear(x, tape.use(*weight_), summed_, made_);
+  if (!bias_) return tape.settle(y);
+  const Var bias = tape.use(*bias_);
+  return tape.may_join(y, bias) ? tape.settle(tape.join(y, bias)) : tape.add_bias(tape.settle(y), bias);
 }
 
 NormLayer::NormLayer(Parameters& parameters, const std::string& bucket, const std::string& name, Dim over,

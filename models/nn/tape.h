@@ -69,8 +69,12 @@ class Tape {
   // ---- helpers of layers
   std::pair<Var, Var> meet(Var,
                            Var);  // states that an op may combine; throws Error on debts and on axes that may not meet
-  Var settle(Var);                // pays every debt: scatters where an axis of the value may lie, sums the rest
-  Var whole(Var, Axis);           // gathers every split of the axis, innermost first
+  // Adds a bias to a value that may still owe: where it does the first rank alone adds, so that the bias itself never
+  // owes there. Possible (may_join) where the bias is whole wherever the value owes.
+  bool may_join(Var, Var bias) const;
+  Var join(Var consumed, Var bias);
+  Var settle(Var);       // pays every debt: scatters where an axis of the value may lie, sums the rest
+  Var whole(Var, Axis);  // gathers every split of the axis, innermost first
 
   // ---- ops. Operands marked "consumed" may be overwritten: using them again is refused.
   enum class Summed : std::uint8_t {
@@ -94,7 +98,9 @@ class Tape {
     std::string_view name;
   };
   Var rotary(Var packed_consumed, const Heads&, double base);
-  Var attention(Var packed, const Heads&);           // packed [batch, sequence, heads, (queries + 2)*head]
+  // packed [batch, sequence, heads, (queries + 2)*head]. Where the sequence is split, keys of other ranks are met as
+  // the plan's "context" says.
+  Var attention(Var packed, const Heads&);
   void cross_entropy(Var logits, double smoothing);  // adds to micro_batch().loss; backward starts here
 
   // Walks back. `seed` is the gradient of `from`; without it the walk starts at the loss.
@@ -117,6 +123,9 @@ class Tape {
     std::function<void()> back;
     int made;  // the value whose numbers are no longer needed once this step has been walked
     std::string scope;
+  };
+  struct AttentionResult {
+    Tensor packed, out, log_sum, dout;
   };
   // The gradient of `to` -> a contribution to the gradient of `from`. `early`: it may travel beside the maths.
   using Back = std::function<Later(Tensor, bool early)>;
@@ -166,7 +175,22 @@ class Tape {
   std::int64_t extent_of(const Dims&, Axis) const;
   void bill(const char* op, const Cost&, const States&, const States&);
   Key dropout_key(std::string_view name) const;
+  struct Place {
+    std::int64_t first = 0;  // position of the first token
+    Jump jump;
+  };
+  Place place_of(const std::vector<Slice>& runs) const;
+  Place tokens_of(const Dims&, const States&) const;  // of those this rank holds
+
+  // attention and its ways to keys of other ranks
   Attention attention_of(Var packed, const Heads&) const;
+  Var attend(Var packed, Var keys, const Heads&);
+  Var gathered_keys(Var packed, MeshAxes over, const Heads&);
+  Var attend_turned(Var packed, const Heads&);
+  Var attend_around(Var packed, MeshAxes over, const Heads&);
+  Tensor around_backward(Var packed, MeshAxes over, const Attention& own, const AttentionResult&);
+  Tensor own_keys(const Tensor& packed, const Attention&);
+  void paste_keys(const Tensor& packed, const Tensor& keys, const Attention&, Write);
   Rotary rotary_of(Var packed, const Heads&, double base) const;
   Tensor positions_of(Var x);
   Tensor own_tokens(const Tensor& held, const Dims& rows, const States&);

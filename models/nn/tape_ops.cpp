@@ -141,13 +141,15 @@ Var Tape::dropout(Var x, double probability, std::string_view name) {
   const Tensor out = take(x);
   const Dims d = dims(x);
   const States s = states(x);
+  const Place tokens = tokens_of(d, s);
   const Dropout spec{probability,
                      dropout_key(name),
                      micro_.first_row + first_of(d, s, Axis::batch),
-                     first_of(d, s, Axis::sequence),
+                     tokens.first,
                      first_of(d, s, d.back().axis),
                      extent_of(d, Axis::sequence),
-                     d.back().extent};
+                     d.back().extent,
+                     tokens.jump};
   context_.ops.dropout(context_.stream, out, out, spec);
   const Var y = put(d, s, out);
   record(y, [this, x, y, spec] {

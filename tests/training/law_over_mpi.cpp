@@ -5,17 +5,24 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "core/error.h"
 #include "kernels/backend.h"
 #include "parallelism/world.h"
-#include "tests/training/layouts.h"
+#include "tests/training/context_layouts.h"
 #include "tests/training/toy.h"
 
 namespace quadrille {
 namespace {
 
 constexpr int kSteps = 3;
+
+std::vector<toy::Layout> layouts() {
+  std::vector<toy::Layout> all = toy::kLayouts;
+  all.insert(all.end(), toy::kContextLayouts.begin(), toy::kContextLayouts.end());
+  return all;
+}
 
 void same_bits(const std::string& what, const toy::Outcome& mpi, const toy::Outcome& threads) {
   require(mpi.hash == threads.hash, "{}: the weights have hash {:016x} over MPI, {:016x} over threads", what, mpi.hash,
@@ -34,7 +41,7 @@ void compare() {
   options.ranks = 0;
   run_mpi(options, [&](std::unique_ptr<Communicator> world) {
     ranks = world->size(), rank = world->rank();
-    for (const toy::Layout& layout : toy::kLayouts) {
+    for (const toy::Layout& layout : layouts()) {
       if (layout.ranks != ranks) continue;
       Workload w = base;
       w.strategy = parse_json(layout.table, "strategy");
@@ -44,7 +51,7 @@ void compare() {
   });
   if (rank != 0) return;
   require(!over_mpi.empty(), "no layout has {} ranks", ranks);
-  for (const toy::Layout& layout : toy::kLayouts)
+  for (const toy::Layout& layout : layouts())
     if (layout.ranks == ranks)
       same_bits(layout.name, over_mpi.at(layout.name), toy::train(base, layout.table, ranks, kSteps));
   fmt::print("conforms: {} layouts of {} ranks\n", over_mpi.size(), ranks);
