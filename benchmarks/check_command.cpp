@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `quadrille check --layouts`: one line per layout as it goes, then one table with the worst of each quantity.
 #include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include "benchmarks/harness/mllog.h"
 #include "benchmarks/harness/text.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "kernels/backend.h"
 #include "models/model.h"
 #include "parallelism/world.h"
@@ -94,6 +96,14 @@ std::string worst_table(const std::vector<LawLayout>& layouts, const std::vector
   return table.text();
 }
 
+void refuse_unknown_model(const std::string& model) {
+  const std::vector<std::string> known = model_names();
+  if (std::find(known.begin(), known.end(), model) != known.end()) return;
+  const std::string near = nearest(model, known);
+  fail("unknown model \"{}\"{}; known: {}", model, near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near),
+       fmt::join(known, ", "));
+}
+
 }  // namespace
 
 int check_command(const CheckOptions& options, const WrapWorld& wrap) {
@@ -104,6 +114,7 @@ int check_command(const CheckOptions& options, const WrapWorld& wrap) {
   world_named(how.world);
   refuse_accidental_singletons(launcher, how.world, false);
   const Backend& backend = backend_named(options.backend);
+  refuse_unknown_model(options.model);
   constexpr int kRanks = 4;
   how.options.ranks = options.ranks.value_or(how.world == "mpi" ? launcher.ranks : kRanks);
   how.options.timeout_seconds = options.timeout_seconds;

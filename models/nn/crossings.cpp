@@ -192,6 +192,7 @@ Var Tape::join(Var y, Var bias) {
   bias = lend(bias, lent, y);
   const int columns = static_cast<int>(dims(bias).size()), rank = static_cast<int>(dims(y).size());
   const Tensor out = take(y);
+  value(y).v = Tensor();  // the sum may be dropped by a scatter: no hold on it here
   const Shape& shape = out.shape();
   const Shape matrix{shape.count(0, rank - columns), shape.count(rank - columns, rank)};
   if (context_.mesh().first_on(owed))

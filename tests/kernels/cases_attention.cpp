@@ -132,7 +132,7 @@ std::vector<std::pair<std::string, Trial>> trials() {
   return out;
 }
 
-// `blind`: how many queries of each part saw no key, first of the one and then of the other.
+// `blind`: how many queries of each part saw no key; half of them are the same ones.
 void run_merge(Bench& b, const Sizes& s, std::int64_t blind) {
   const Attention how = attention_of(s, Layout::packed, true);
   const Shapes shapes = shapes_of(how);
@@ -140,7 +140,8 @@ void run_merge(Bench& b, const Sizes& s, std::int64_t blind) {
   for (int part = 0; part < 2; ++part) {
     out[part] = b.normals(shapes.out.count());
     log_sum[part] = b.normals(shapes.log_sum.count(), 2, 3 * part);
-    for (std::int64_t k = part * blind; k < std::min((part + 1) * blind, s.q_tokens); ++k)
+    const std::int64_t from = part * (blind / 2);
+    for (std::int64_t k = from; k < std::min(from + blind, s.q_tokens); ++k)
       for (std::int64_t brg = 0; brg < s.rows * s.groups * s.queries; ++brg) {
         const std::int64_t query = brg % s.queries, group = brg / s.queries % s.groups,
                            row = brg / s.queries / s.groups;

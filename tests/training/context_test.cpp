@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sequence that stays split through attention equals the serial run under every way to the keys, in both orders of
 // positions, beside every other split; and the tests have teeth: what is peculiar to it is planted wrong.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <tuple>
 
 #include "core/error.h"
 #include "kernels/backend.h"
@@ -87,6 +88,22 @@ TEST_P(Context, BillsAndMemoryAreThoseOfTheFormulaAndTheForecast) {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Context, ::testing::ValuesIn(kContextLayouts),
                          [](const auto& info) { return info.param.name; });
+
+// Seven tokens over two and three ranks, and three over four: a rank may have none.
+TEST(UnevenTokens, EqualTheSerialRun) {
+  const std::tuple<const char*, int, int> some[] = {{"gather", 7, 2}, {"gather", 3, 4}, {"turn", 7, 2},
+                                                    {"turn", 3, 4},   {"ring", 7, 3},   {"ring", 3, 4}};
+  for (const auto& [how, tokens, ranks] : some) {
+    const Layout layout{how, ranks,
+                        fmt::format(R"({{"mesh": [["c", {}]], "axes": {{"sequence": "c"}},
+                                         "context": {{"attention": "{}", "balanced": false}}}})",
+                                    ranks, how)};
+    EXPECT_EQ(differs(toy::workload({{"tokens", tokens}}), layout, 2, toy::kF64), "") << how << " " << tokens;
+    for (const std::string& backend : built_backends())
+      EXPECT_EQ(differs(toy::workload({{"tokens", tokens}}, {{"dtype", "f32"}}), layout, 1, toy::kF32, backend), "")
+          << how << " " << tokens << " " << backend;
+  }
+}
 
 // ---- teeth
 

@@ -33,10 +33,6 @@ enum FactorNumber : std::size_t {
   kFactors
 };
 
-// Keys of the table that Plan does not serve yet keep their first value alone.
-constexpr bool kServesStore = true, kServesSum = true, kServesContext = true, kServesPipeline = true,
-               kServesRecompute = true, kServesOverlap = true;
-
 constexpr std::int64_t kVocabulary = 509;  // a prime: never divides
 constexpr std::int64_t kLayers = 3;        // uneven over two stages
 constexpr std::uint64_t kSeed = 7;
@@ -108,22 +104,19 @@ LawSpace::LawSpace(std::string model, int ranks, const Backend& backend)
     else
       meshes_.pop_back();
   }
-  const auto factor = [this](FactorNumber k, const char* name, std::vector<std::string> values, bool served = true) {
-    if (!served) values.resize(1);
+  const auto factor = [this](FactorNumber k, const char* name, std::vector<std::string> values) {
     factors_[k] = {name, std::move(values)};
   };
   factor(kRest, "rest", {"", "sequence"});
   factor(kPassing, "passing", {"", "heads", "mlp", "vocab", "heads mlp vocab", "embed"});
   factor(kStore, "store",
-         {"", "zero1", "zero2", "zero3", "zero3 kept", "hybrid", "optimizer everywhere", "weights everywhere"},
-         kServesStore);
-  factor(kSum, "sum", {"", "axis by axis"}, kServesSum);
-  factor(kContext, "context", {"", "gather", "gather balanced", "turn balanced", "ring", "ring balanced"},
-         kServesContext);
-  factor(kSchedule, "schedule", {"", "gpipe", "1f1b", "interleaved"}, kServesPipeline);
+         {"", "zero1", "zero2", "zero3", "zero3 kept", "hybrid", "optimizer everywhere", "weights everywhere"});
+  factor(kSum, "sum", {"", "axis by axis"});
+  factor(kContext, "context", {"", "gather", "gather balanced", "turn", "ring", "ring balanced"});
+  factor(kSchedule, "schedule", {"", "gpipe", "1f1b", "interleaved"});
   factor(kMicro, "micro-batches", {"1", "2", "many"});
-  factor(kRecompute, "recompute", {"", "selective", "full"}, kServesRecompute);
-  factor(kOverlap, "overlap", {"", "input_gradient", "reduce_scatter", "all_gather", "all"}, kServesOverlap);
+  factor(kRecompute, "recompute", {"", "selective", "full"});
+  factor(kOverlap, "overlap", {"", "input_gradient", "reduce_scatter", "all_gather", "all"});
   factor(kForm, "model", {"tied", "untied", "llama"});
   factor(kClip, "clip", {"", "clipped"});
   factors_[kDType] = {"dtype", {"f32 on " + backends_[0], "f64 on " + backends_[1]}};
@@ -158,8 +151,6 @@ std::vector<std::string> LawSpace::real(const Choice& choice, const std::vector<
 // What has no meaning on a mesh is not combined with it.
 bool LawSpace::lawful_on_mesh(const Choice& choice) const {
   if (choice[kMesh] == kOpen) return true;
-  if (!kServesPipeline && extent(choice, "pipe") > 1) return false;
-  if (!kServesContext && extent(choice, "c") > 1) return false;
   if (choice[kRest] > 0 && extent(choice, "x") == 1) return false;
   if (choice[kPassing] > 0) {
     const bool embed = value(choice, kPassing) == "embed";
