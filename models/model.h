@@ -22,6 +22,8 @@ class Block {
   const std::string& bucket() const { return bucket_; }  // of the parameters that are this block's alone; may hold none
   // The first block ignores `hidden`; the last one puts its loss on the tape and returns nothing of use.
   virtual Var forward(Tape&, Var hidden) = 0;
+  // One of the model's repeated layers: what a pipeline counts when it cuts, and what recomputation runs again.
+  virtual bool is_layer() const { return false; }
 
  private:
   std::string bucket_;

@@ -108,6 +108,21 @@ Communicator& Mesh::along(MeshAxes set) const {
   return *group->second;
 }
 
+std::unique_ptr<Communicator> Mesh::part_of(int m, const std::function<int(int place)>& colour_at,
+                                            std::string name) const {
+  std::vector<int> number(static_cast<std::size_t>(extent(m)));  // of each place's colour, small and dense
+  std::map<int, int> known;
+  for (int place = 0; place < extent(m); ++place)
+    number[static_cast<std::size_t>(place)] =
+        known.try_emplace(colour_at(place), static_cast<int>(known.size())).first->second;
+  return world_->split(
+      [&](int rank) {
+        const int place = place_of(rank, axes_)[static_cast<std::size_t>(m)];
+        return colour(rank, axes_, bit(m)) * extent(m) + number[static_cast<std::size_t>(place)];
+      },
+      std::move(name));
+}
+
 void Mesh::report_to(Ledger* ledger) const {
   world_->report_to(ledger);
   for (const auto& [axes, group] : groups_) group->report_to(ledger);

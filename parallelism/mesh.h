@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -41,6 +42,10 @@ class Mesh {
   Communicator& world() const { return *world_; }
   void report_to(Ledger*) const;        // traffic of every group
   Communicator& along(MeshAxes) const;  // throws Error unless real(axes) == axes and not empty
+  Communicator& beside(MeshAxes axes) const { return along(axes); }
+  // A further group along one axis: its ranks whose places have this rank's colour. A collective call of the world.
+  std::unique_ptr<Communicator> part_of(int mesh_axis, const std::function<int(int place)>& colour_at,
+                                        std::string name) const;
 
  private:
   std::unique_ptr<Communicator> world_;

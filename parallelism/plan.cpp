@@ -109,32 +109,92 @@ Plan::Plan(const Json& table, const Mesh& mesh) : mesh_(mesh), may_gather_{Axis:
   if (const Json* passing = reader.value("passing")) read_passing(*passing, faults);
   if (const Json* gather = reader.value("may_gather"))
     for (const Json& name : gather->items()) may_gather_.push_back(axis_from(name.string()));
-  read_later_parts(reader, faults);
+  if (const Json* store = reader.value("store")) read_store(*store, faults);
+  sums_axis_by_axis_ = reader.choice("sum", {"together", "axis_by_axis"}, "together") == "axis_by_axis";
+  if (const Json* pipeline = reader.value("pipeline")) read_pipeline(*pipeline, faults);
+  // With online softmax attention keeps nothing that a selective recomputation would drop: it equals "none".
+  recomputes_ = reader.choice("recompute", {"none", "selective", "full"}, "none") == "full";
+  if (const Json* overlap = reader.value("overlap")) read_overlap(*overlap, faults);
   reader.done();
+  check_pipeline_alone(faults);
   check_use(faults);
   refuse_all(faults, "faults of the strategy");
 }
 
-// The grammar is wider than what this version serves; defaults are accepted, anything else is refused by name.
-void Plan::read_later_parts(Reader& reader, std::vector<std::string>& faults) {
-  const auto only = [&](std::string_view key, const Json& served) {
-    const Json* given = reader.value(key);
-    if (given && !(*given == served))
-      faults.push_back(fmt::format("{}: \"{}\" is {} but this version serves only {}: leave it out", given->origin(),
-                                   key, given->text(), served.text()));
+MeshAxes Plan::read_store_axes(const Json* list, std::vector<std::string>& faults) const {
+  MeshAxes axes = 0;
+  if (!list) return axes;
+  const Json::Array one = {*list};
+  for (const Json& name : list->is_array() ? list->items() : one) {
+    const int m = known_mesh_axis(name, faults);
+    if (m >= 0 && (axes & bit(m)))
+      faults.push_back(fmt::format("{}: \"store\" names mesh axis \"{}\" twice", name.origin(), name.string()));
+    if (m >= 0) axes |= bit(m);
+  }
+  return axes;
+}
+
+void Plan::read_store(const Json& object, std::vector<std::string>& faults) {
+  Reader reader(object, "strategy.store");
+  store_.weights = read_store_axes(reader.value("weights"), faults);
+  store_.gradients = read_store_axes(reader.value("gradients"), faults);
+  store_.optimizer = read_store_axes(reader.value("optimizer"), faults);
+  store_.keep_gathered = reader.boolean("keep_gathered", false);
+  reader.done();
+  const auto nests = [&](MeshAxes inner, const char* inner_name, MeshAxes outer, const char* outer_name) {
+    if (const MeshAxes missing = inner & ~outer)
+      faults.push_back(
+          fmt::format("{}: \"store.{}\" is cut over {} but \"store.{}\" is not: each list must contain the one before "
+                      "(weights, gradients, optimizer); add {} to \"store.{}\"",
+                      object.origin(), inner_name, mesh_.names(inner), outer_name, mesh_.names(missing), outer_name));
   };
-  only("sum", "axis_by_axis");
-  only("recompute", "none");
-  only("overlap", Json::array());
-  if (const Json* store = reader.value("store"))
-    for (const auto& [what, where] : store->members())
-      if (where.size() > 0)
-        faults.push_back(
-            fmt::format("{}: \"store.{}\" shards over {} but this version keeps every replica whole: leave it out",
-                        where.origin(), what, where.text()));
-  if (const Json* pipeline = reader.value("pipeline"); pipeline && pipeline->size() > 0)
-    faults.push_back(
-        fmt::format("{}: \"pipeline\" is given but this version runs one stage: leave it out", pipeline->origin()));
+  nests(store_.weights, "weights", store_.gradients, "gradients");
+  nests(store_.gradients, "gradients", store_.optimizer, "optimizer");
+}
+
+void Plan::read_pipeline(const Json& object, std::vector<std::string>& faults) {
+  if (object.size() == 0) return;
+  Reader reader(object, "strategy.pipeline");
+  pipeline_.axis = mesh_.find(reader.string("axis", "pipe"));
+  if (pipeline_.axis < 0) {
+    const Json* given = object.find("axis");
+    if (given)
+      known_mesh_axis(*given, faults);
+    else
+      faults.push_back(
+          fmt::format("{}: the mesh has no axis \"pipe\": add one, or name the mesh axis of the stages "
+                      "in \"pipeline.axis\"",
+                      object.origin()));
+  }
+  const std::string schedule = reader.choice("schedule", {"gpipe", "1f1b", "interleaved"}, "1f1b");
+  pipeline_.schedule = schedule == "gpipe"  ? Schedule::gpipe
+                       : schedule == "1f1b" ? Schedule::one_forward_one_backward
+                                            : Schedule::interleaved;
+  const bool interleaved = pipeline_.schedule == Schedule::interleaved;
+  const std::int64_t chunks = reader.integer("chunks", interleaved ? 2 : 1);
+  reader.done();
+  if (interleaved ? chunks < 2 : chunks != 1)
+    faults.push_back(fmt::format("{}: \"pipeline.chunks\" is {} with schedule \"{}\": {}", object.origin(), chunks,
+                                 schedule,
+                                 interleaved ? "an interleaved schedule needs 2 or more, or use \"1f1b\""
+                                             : "only \"interleaved\" has more than 1"));
+  pipeline_.chunks = static_cast<int>(std::clamp<std::int64_t>(chunks, 1, 1 << 20));
+}
+
+void Plan::read_overlap(const Json& list, std::vector<std::string>& faults) {
+  for (const Json& name : list.items()) {
+    const std::string what = name.string();
+    if (what == "input_gradient")
+      overlap_.input_gradient = true;
+    else if (what == "reduce_scatter")
+      overlap_.reduce_scatter = true;
+    else if (what == "all_gather")
+      overlap_.all_gather = true;
+    else
+      faults.push_back(fmt::format(
+          "{}: \"overlap\" names \"{}\": known are \"input_gradient\", \"reduce_scatter\" and \"all_gather\"",
+          name.origin(), what));
+  }
 }
 
 int Plan::known_mesh_axis(const Json& name, std::vector<std::string>& faults) const {
@@ -177,13 +237,28 @@ void Plan::read_passing(const Json& passing, std::vector<std::string>& faults) {
   }
 }
 
+// Ranks of different stages hold different layers: nothing else may be cut over them.
+void Plan::check_pipeline_alone(std::vector<std::string>& faults) const {
+  if (pipeline_.axis < 0) return;
+  const auto refuse = [&](const std::string& what) {
+    faults.push_back(fmt::format("mesh axis \"{}\" carries the pipeline's stages and {}: give it an axis of its own",
+                                 mesh_.name(pipeline_.axis), what));
+  };
+  for (std::size_t a = 1; a < rest_.size(); ++a)
+    if (rests_on(static_cast<Axis>(a), pipeline_.axis)) refuse(fmt::format("model axis \"{}\"", kAxisNames[a]));
+  for (const Passing& p : passing_)
+    if (p.mesh_axis == pipeline_.axis) refuse("a row of \"passing\"");
+  if (store_.optimizer & pipe()) refuse("a list of \"store\"");
+}
+
 // Values at rest are [batch, sequence, embed]: two of these on one mesh axis would be two axes of one value there.
 void Plan::check_use(std::vector<std::string>& faults) const {
   for (int m = 0; m < mesh_.axes(); ++m) {
     if (mesh_.extent(m) == 1) continue;
     std::string resting;
     int of_values = 0;
-    bool used = std::any_of(passing_.begin(), passing_.end(), [m](const Passing& p) { return p.mesh_axis == m; });
+    bool used = m == pipeline_.axis || (store_.optimizer & bit(m)) ||
+                std::any_of(passing_.begin(), passing_.end(), [m](const Passing& p) { return p.mesh_axis == m; });
     for (Axis a : {Axis::batch, Axis::sequence, Axis::embed, Axis::heads, Axis::mlp, Axis::vocab}) {
       if (!rests_on(a, m)) continue;
       used = true;
@@ -208,9 +283,10 @@ void Plan::check_use(std::vector<std::string>& faults) const {
                       "mesh axis, or list it in \"may_gather\"",
                       mesh_.name(m)));
     if (!used)
-      faults.push_back(fmt::format(
-          "mesh axis \"{}\" has {} ranks but no model axis rests on it: name it in \"axes\" or set its extent to 1",
-          mesh_.name(m), mesh_.extent(m)));
+      faults.push_back(
+          fmt::format("mesh axis \"{}\" has {} ranks but nothing uses it: name it in \"axes\", \"store\" or "
+                      "\"pipeline\", or set its extent to 1",
+                      mesh_.name(m), mesh_.extent(m)));
   }
 }
 

@@ -42,6 +42,27 @@ struct Dim {
   std::int64_t extent = 0;  // of the whole, over all ranks
 };
 using Dims = std::vector<Dim>;
+// Where weights, gradients and optimizer state are kept between uses: the mesh axes over which each is cut, each set
+// containing the one before. Gradients listed are reduce-scattered after every micro-batch, others once a step.
+struct Store {
+  MeshAxes weights = 0, gradients = 0, optimizer = 0;
+  bool keep_gathered = false;  // gathered weights stay from a block's forward to its backward
+};
+
+enum class Schedule : std::uint8_t { gpipe, one_forward_one_backward, interleaved };
+struct Pipeline {
+  int axis = -1;  // the mesh axis of stages; -1: one stage
+  Schedule schedule = Schedule::one_forward_one_backward;
+  int chunks = 1;  // runs of layers per rank
+};
+
+// Bulk messages that may travel beside the maths.
+struct Overlap {
+  bool input_gradient = false;  // a linear layer's crossing beside its weight gradient (OAR)
+  bool reduce_scatter = false;  // gradients of a finished block beside the next block's backward (ORS)
+  bool all_gather = false;      // the next block's weights beside this block's maths (OAG)
+};
+
 bool has(const Dims&, Axis);
 int dim_of(const Dims&, Axis);  // throws Error: no such dim
 
@@ -69,6 +90,15 @@ class Plan {
   std::vector<int> nesting(Axis) const;  // the mesh axes that may split it, outermost first
   int parts(Axis) const;                 // into how many an axis at rest is cut
 
+  const Store& store() const { return store_; }
+  bool sums_axis_by_axis() const { return sums_axis_by_axis_; }
+  const Pipeline& pipeline() const { return pipeline_; }
+  int stages() const { return pipeline_.axis < 0 ? 1 : mesh_.extent(pipeline_.axis); }
+  int stage() const { return pipeline_.axis < 0 ? 0 : mesh_.at(pipeline_.axis); }
+  MeshAxes pipe() const { return pipeline_.axis < 0 ? 0 : bit(pipeline_.axis); }  // its ranks are no replicas
+  bool recomputes() const { return recomputes_; }  // layers are rerun before their backward
+  const Overlap& overlap() const { return overlap_; }
+
  private:
   struct Passing {
     Axis made, axis;
@@ -76,7 +106,11 @@ class Plan {
   };
   void read_axes(const Json&, std::vector<std::string>& faults);
   void read_passing(const Json&, std::vector<std::string>& faults);
-  void read_later_parts(Reader&, std::vector<std::string>& faults);
+  void read_store(const Json&, std::vector<std::string>& faults);
+  void read_pipeline(const Json&, std::vector<std::string>& faults);
+  void read_overlap(const Json&, std::vector<std::string>& faults);
+  MeshAxes read_store_axes(const Json* list, std::vector<std::string>& faults) const;
+  void check_pipeline_alone(std::vector<std::string>& faults) const;
   void check_use(std::vector<std::string>& faults) const;
   int known_mesh_axis(const Json& name, std::vector<std::string>& faults) const;
 
@@ -84,6 +118,10 @@ class Plan {
   std::array<std::vector<int>, 7> rest_;  // by Axis
   std::vector<Passing> passing_;
   std::vector<Axis> may_gather_;
+  Store store_;
+  bool sums_axis_by_axis_ = false, recomputes_ = false;
+  Pipeline pipeline_;
+  Overlap overlap_;
 };
 
 // The edges of a strategy table for this many ranks: "*" takes what remains. Throws Error naming extents and ranks.

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/faults.h"
 #include "models/model.h"
+#include "parallelism/schedule.h"
 #include "parallelism/world.h"
 #include "training/trainer.h"
 
@@ -45,6 +46,17 @@ void check_batch(const TrainingConfig& t, const Plan& plan, std::vector<std::str
         plan.parts(Axis::batch) > 1 ? split_by(plan, Axis::batch) : "no axis for batch", t.batch_size, rows, rows));
 }
 
+void check_schedule(const TrainingConfig& t, const Plan& plan, std::vector<std::string>& faults) {
+  const std::int64_t parts = plan.parts(Axis::batch);
+  if (t.batch_size / parts < std::max<std::int64_t>(1, t.micro_batch)) return;  // said already
+  const std::int64_t rows = t.micro_batch > 0 ? t.micro_batch * parts : t.batch_size;
+  if (t.batch_size % rows != 0) return;
+  const std::string refusal = refusal_of(plan.pipeline().schedule, plan.stages(), t.batch_size / rows);
+  if (!refusal.empty())
+    faults.push_back(fmt::format("{} (batch_size {} / (micro_batch {} x data ranks {})); change training.micro_batch",
+                                 refusal, t.batch_size, rows / parts, parts));
+}
+
 }  // namespace
 
 std::vector<MeshAxis> mesh_of(const Json& strategy, int ranks) { return mesh_axes(strategy, ranks); }
@@ -65,6 +77,7 @@ void check_workload(const Workload& w, int ranks) {
     if (const int parts = plan.parts(Axis::vocab); model->vocabulary() < parts)
       faults.push_back(fmt::format("model.vocabulary {} is less than its {} parts (mesh {})", model->vocabulary(),
                                    parts, split_by(plan, Axis::vocab)));
+    check_schedule(w.training, plan, faults);
     refuse_all(faults, fmt::format("sizes do not fit {} ranks", ranks));
   });
 }

@@ -2,6 +2,7 @@
 #include "training/engine.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "core/error.h"
@@ -41,35 +42,57 @@ Engine::Engine(const Workload& w, const Mesh& mesh, Device& device, const Ops& o
       plan_(w.strategy, mesh),
       model_(describe_model(w.model, w.vocabulary)),
       parameters_(plan_),
-      stage_(model_->build(parameters_, w.training.label_smoothing)),
+      blocks_(model_->build(parameters_, w.training.label_smoothing)),
       arena_(device, rehearsal ? rehearsal->arena_bytes : Arena::kUnbounded),
       context_{plan_, ops, *stream_, arena_, ledger_, w.training.dtype},
       evaluation_context_{plan_, ops, *stream_, arena_, evaluation_ledger_, w.training.dtype},
       rows_per_micro_batch_(w.training.micro_batch > 0 ? w.training.micro_batch * plan_.parts(Axis::batch)
-                                                       : w.training.batch_size),
-      exchange_(mesh, *stream_) {
-  const std::int64_t rows = own_rows(rows_per_micro_batch_).count, tokens = model_->tokens();
-  ids_ = device_.empty({rows, tokens}, DType::i32), labels_ = device_.empty({rows, tokens}, DType::i32);
-  host_ids_ = host_->empty({rows, tokens}, DType::i32), host_labels_ = host_->empty({rows, tokens}, DType::i32);
+                                                       : w.training.batch_size) {
+  open_pipeline();
   totals_ = device_.empty({3}, DType::f64);
-  if (rehearsal) {
-    require(rehearsal->owed.size() == parameters_.all().size(), "the rehearsal knew {} parameters, the model has {}",
-            rehearsal->owed.size(), parameters_.all().size());
-    for (std::size_t i = 0; i < rehearsal->owed.size(); ++i) parameters_.all()[i].owed = rehearsal->owed[i];
-  } else {
+  if (rehearsal)
+    rehearsal_ = *rehearsal;
+  else
     rehearse();
-  }
-  buckets_ = lay_out(parameters_, mesh_, device_, w.training.dtype, w.training.optimizer.decay_all);
-  find_buckets_of_blocks();
+  require(rehearsal_.owed.size() == parameters_.all().size(), "the rehearsal knew {} parameters, the model has {}",
+          rehearsal_.owed.size(), parameters_.all().size());
+  for (std::size_t i = 0; i < rehearsal_.owed.size(); ++i) parameters_.all()[i].owed = rehearsal_.owed[i];
+  weights_ = std::make_unique<Weights>(parameters_, usage(), context_, w.training.optimizer.decay_all);
   for (Reported& r : ring_) {
     r.scalars = device_.empty({kStepScalars}, DType::f64);
     r.host = host_->empty({kStepScalars}, DType::f64);
   }
-  optimizer_ = make_optimizer(w.training.optimizer, ops, device_, *stream_, buckets_);
+  optimizer_ = make_optimizer(w.training.optimizer, ops, device_, *stream_, weights_->buckets());
   if (device_.holds_numbers()) {
     PhaseClock clock(ledger_, "weights");
-    for (const Parameter& p : parameters_.all()) initialise(p, plan_, w.seed);
+    weights_->change_all([&](const Parameter& p) { initialise(p, plan_, w.seed); });
   }
+}
+
+// Cuts the row of blocks into runs, lists this rank's tasks and makes room for what they read.
+void Engine::open_pipeline() {
+  const Pipeline& pipeline = plan_.pipeline();
+  runs_ = cut_into_runs(blocks_, plan_.stages() * pipeline.chunks);
+  for (int c = 0; c < pipeline.chunks; ++c) {
+    const Slice own = runs_[static_cast<std::size_t>(run_of(c))];
+    stages_.emplace_back(blocks_, static_cast<int>(own.first), static_cast<int>(own.count));
+  }
+  tasks_ = tasks_of(pipeline.schedule, plan_.stage(), plan_.stages(), pipeline.chunks, micro_batches());
+  if (plan_.stages() > 1)
+    back_channel_ = mesh_.part_of(
+        pipeline.axis, [](int) { return 0; }, mesh_.name(pipeline.axis));
+  const std::int64_t rows = own_rows(rows_per_micro_batch_).count, tokens = model_->tokens();
+  for (int i = 0; i < in_flight(tasks_); ++i)
+    fed_.push_back({device_.empty({rows, tokens}, DType::i32), device_.empty({rows, tokens}, DType::i32)});
+  host_ids_ = host_->empty({rows, tokens}, DType::i32), host_labels_ = host_->empty({rows, tokens}, DType::i32);
+}
+
+Usage Engine::usage() const {
+  Usage u{rehearsal_.blocks_of, std::vector<int>(blocks_.size(), 0)};
+  for (std::size_t r = 0; r < runs_.size(); ++r)
+    for (std::int64_t b = runs_[r].first; b < runs_[r].end(); ++b)
+      u.stage_of[static_cast<std::size_t>(b)] = static_cast<int>(r) % plan_.stages();
+  return u;
 }
 
 Slice Engine::own_rows(std::int64_t rows) const {
@@ -77,36 +100,36 @@ Slice Engine::own_rows(std::int64_t rows) const {
   return plan_.slice(dims[0], plan_.at_rest(dims));
 }
 
-// One forward with numbers that do not exist: where each parameter is lent shows on which mesh axes it will owe.
+// One forward of the whole model with numbers that do not exist: where each parameter is lent shows on which mesh axes
+// it will owe, and which blocks use it which stages will hold it.
 void Engine::rehearse() {
   require(!device_.holds_numbers(), "a rehearsal belongs on a counting device");
-  for (Parameter& p : parameters_.all()) p.value = device_.empty(p.shape, workload_.training.dtype);
-  MicroBatch micro;
-  micro.rows = rows_per_micro_batch_, micro.tokens = model_->tokens();
-  micro.ids = ids_, micro.labels = labels_;
-  micro.loss = totals_.rows(0, 2);
-  stage_.forward(evaluation_context_, micro);
-  stage_.note_debts();
-  for (const Parameter& p : parameters_.all()) require(p.used, "parameter {} of the model is never used", p.name);
-}
-
-Rehearsal Engine::rehearsal() const {
-  Rehearsal r{{}, arena_.bytes_peak()};
-  for (const Parameter& p : parameters_.all()) r.owed.push_back(p.owed);
-  return r;
-}
-
-void Engine::find_buckets_of_blocks() {
-  for (const auto& block : stage_.blocks()) {
-    const auto b =
-        std::find_if(buckets_.begin(), buckets_.end(), [&](const Bucket& k) { return k.name == block->bucket(); });
-    bucket_of_block_.push_back(b == buckets_.end() ? -1 : static_cast<int>(b - buckets_.begin()));
+  Arena arena(device_, Arena::kUnbounded);
+  Context context{plan_, context_.ops, *stream_, arena, evaluation_ledger_, workload_.training.dtype};
+  std::unordered_map<const Parameter*, std::size_t> number;
+  for (Parameter& p : parameters_.all()) {
+    number.emplace(&p, number.size());
+    p.value = device_.empty(p.shape, workload_.training.dtype);
   }
-}
-
-void Engine::zero_gradients() {
-  for (const Bucket& b : buckets_) stream_->zero(b.gradients);
-  stream_->zero(totals_);
+  rehearsal_.blocks_of.resize(parameters_.all().size());
+  const MicroBatch micro = feed(std::nullopt, rows_per_micro_batch_, 0, true, 0);
+  Flow flow;
+  for (std::size_t b = 0; b < blocks_.size(); ++b) {
+    rehearsal_.into.push_back({{}, flow.dims, flow.states});
+    Tape tape(context, micro, Purpose::look);
+    const Var in = b == 0 ? Var{} : tape.input(flow.hidden, flow.dims, flow.states);
+    const Var out = blocks_[b]->forward(tape, in);
+    flow = out.id >= 0 ? Flow{tape.tensor(out), tape.dims(out), tape.states(out)} : Flow{};
+    for (const Parameter* p : tape.note_debts()) {
+      auto& users = rehearsal_.blocks_of[number.at(p)];
+      if (users.empty() || users.back() != static_cast<int>(b)) users.push_back(static_cast<int>(b));
+    }
+  }
+  for (Parameter& p : parameters_.all()) {
+    require(!rehearsal_.blocks_of[number.at(&p)].empty(), "parameter {} of the model is never used", p.name);
+    rehearsal_.owed.push_back(p.owed);
+    p.value = {};
+  }
 }
 
 Batch Engine::rows_of(const Dataset* data, std::int64_t step, std::int64_t micro, std::int64_t rows) const {
@@ -116,40 +139,86 @@ Batch Engine::rows_of(const Dataset* data, std::int64_t step, std::int64_t micro
                         {micro * rows + own.first, own.count});
 }
 
-MicroBatch Engine::feed(const Batch& batch, std::int64_t rows, std::int64_t first_row, bool training) {
+MicroBatch Engine::feed(const std::optional<Batch>& read, std::int64_t rows, std::int64_t first_row, bool training,
+                        int slot) {
+  const Fed& fed = fed_[static_cast<std::size_t>(slot) % fed_.size()];
   MicroBatch micro;
   micro.first_row = first_row, micro.rows = rows, micro.tokens = model_->tokens();
   micro.seed = workload_.seed, micro.training = training;
   micro.loss = totals_.rows(0, 2);
-  micro.ids = ids_, micro.labels = labels_;
-  if (device_.holds_numbers()) {
-    require(batch.rows == ids_.shape()[0] && batch.tokens == micro.tokens,
+  micro.ids = fed.ids, micro.labels = fed.labels;
+  if (device_.holds_numbers() && read) {
+    const Batch& batch = *read;
+    require(batch.rows == fed.ids.shape()[0] && batch.tokens == micro.tokens,
             "a batch of {} rows of {} tokens came where {} of {} were wanted", batch.rows, batch.tokens,
-            ids_.shape()[0], micro.tokens);
-    copy_ids(batch.ids, host_ids_, ids_, *stream_);
-    copy_ids(batch.labels, host_labels_, labels_, *stream_);
+            fed.ids.shape()[0], micro.tokens);
+    copy_ids(batch.ids, host_ids_, fed.ids, *stream_);
+    copy_ids(batch.labels, host_labels_, fed.labels, *stream_);
   }
   return micro;
+}
+
+// Only the model's ends look at ids and labels.
+MicroBatch Engine::next_rows(const Dataset* data, std::int64_t step, const Task& task) {
+  PhaseClock clock(ledger_, "data");
+  std::optional<Batch> batch;
+  if (at_an_end(run_of(task.chunk))) batch = rows_of(data, step, task.micro_batch, rows_per_micro_batch_);
+  MicroBatch micro =
+      feed(batch, rows_per_micro_batch_, task.micro_batch * rows_per_micro_batch_, true, task.micro_batch);
+  micro.step = step;
+  return micro;
+}
+
+// What a run's first block takes: nothing, or what the run before it made, which another stage sends.
+Flow Engine::take_in(Context& context, int run) {
+  if (run == 0) return {};
+  const Slice own = runs_[static_cast<std::size_t>(run)];
+  // A run without blocks passes on what the next one takes.
+  Flow flow = rehearsal_.into[static_cast<std::size_t>(own.first)];
+  flow.hidden = context.arena.empty(plan_.shape(flow.dims, flow.states), context.dtype, End::low);
+  mesh_.along(plan_.pipe()).receive(flow.hidden.flat(), neighbour(-1), *stream_).wait(*stream_);
+  return flow;
+}
+
+void Engine::hand_on(const Flow& flow, int run) {
+  if (run + 1 < static_cast<int>(runs_.size()))
+    mesh_.along(plan_.pipe()).send(flow.hidden.flat(), neighbour(1), *stream_).wait(*stream_);
+}
+
+void Engine::forward(const Task& task, const Dataset* data, std::int64_t step) {
+  const MicroBatch micro = next_rows(data, step, task);
+  PhaseClock clock(ledger_, "forward");
+  const int run = run_of(task.chunk);
+  Flow in = take_in(context_, run);
+  hand_on(stages_[static_cast<std::size_t>(task.chunk)].forward(context_, micro, *weights_, std::move(in),
+                                                                task.micro_batch),
+          run);
+}
+
+void Engine::backward(const Task& task) {
+  PhaseClock clock(ledger_, "backward");
+  const int run = run_of(task.chunk);
+  Tensor gradient;
+  if (run + 1 < static_cast<int>(runs_.size())) {
+    const Flow& out = rehearsal_.into[static_cast<std::size_t>(runs_[static_cast<std::size_t>(run)].end())];
+    gradient = arena_.empty(plan_.shape(out.dims, out.states), context_.dtype, End::high);
+    back_channel_->receive(gradient.flat(), neighbour(1), *stream_).wait(*stream_);
+  }
+  gradient = stages_[static_cast<std::size_t>(task.chunk)].backward(
+      context_, *weights_, std::move(gradient), task.micro_batch, task.micro_batch + 1 == micro_batches());
+  if (run > 0) back_channel_->send(gradient.flat(), neighbour(-1), *stream_).wait(*stream_);
 }
 
 void Engine::step(const Dataset* data, std::int64_t step) {
   latest_ = 1 - latest_;
   ring_[latest_].begin = stream_->record();
-  zero_gradients();
-  for (std::int64_t m = 0; m < micro_batches(); ++m) {
-    MicroBatch micro;
-    {
-      PhaseClock clock(ledger_, "data");
-      micro =
-          feed(rows_of(data, step, m, rows_per_micro_batch_), rows_per_micro_batch_, m * rows_per_micro_batch_, true);
-      micro.step = step;
-    }
-    {
-      PhaseClock clock(ledger_, "forward");
-      stage_.forward(context_, micro);
-    }
-    PhaseClock clock(ledger_, "backward");
-    stage_.backward(m + 1 == micro_batches() ? &exchange_ : nullptr, buckets_, bucket_of_block_);
+  weights_->zero_gradients();
+  stream_->zero(totals_);
+  for (const Task& task : tasks_) {
+    if (task.kind == Task::Kind::forward)
+      forward(task, data, step);
+    else
+      backward(task);
   }
   finish_step(step);
 }
@@ -159,16 +228,23 @@ void Engine::finish_step(std::int64_t step) {
   Reported& r = ring_[latest_];
   {
     PhaseClock clock(ledger_, "exchange");
-    exchange_.finish();
-    for (const Bucket& b : buckets_)
-      for (const Segment& s : b.segments)
-        if (s.counted) ops.sum_of_squares(*stream_, totals_.rows(2, 1), b.gradients.rows(s.first, s.count));
+    weights_->finish();
+    for (const Bucket& b : weights_->buckets())
+      for (const Owned& o : b.owned)
+        if (o.counted) ops.sum_of_squares(*stream_, totals_.rows(2, 1), o.gradients);
     sum_over(context_, totals_, mesh_.all());
     ops.step_scalars(*stream_, r.scalars, totals_, rate_at(workload_.training.rate, step + 1),
                      workload_.training.clip_norm, step + 1);
   }
-  PhaseClock clock(ledger_, "optimizer");
-  for (std::size_t k = 0; k < buckets_.size(); ++k) optimizer_->step(*stream_, buckets_[k], k, r.scalars);
+  {
+    PhaseClock clock(ledger_, "optimizer");
+    for (std::size_t k = 0; k < weights_->buckets().size(); ++k)
+      optimizer_->step(*stream_, weights_->buckets()[k], k, r.scalars);
+  }
+  {
+    PhaseClock clock(ledger_, "exchange");
+    weights_->publish();
+  }
   if (device_.holds_numbers()) stream_->copy(r.host, r.scalars);
   r.end = stream_->record();
   r.step = step + 1;
@@ -192,9 +268,14 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
   const std::int64_t rows = rows_per_micro_batch_, windows = data ? data->size() : rows;
   const Slice own = own_rows(rows);
   for (std::int64_t first = 0; first < windows; first += rows) {
-    const Batch batch =
-        data ? evaluation_batch(*data, first, own) : Batch{own.first, own.count, model_->tokens(), 0, {}, {}};
-    stage_.forward(evaluation_context_, feed(batch, rows, first, false));
+    for (int c = 0; c < plan_.pipeline().chunks; ++c) {
+      std::optional<Batch> batch;
+      if (data && at_an_end(run_of(c))) batch = evaluation_batch(*data, first, own);
+      const MicroBatch micro = feed(batch, rows, first, false, 0);
+      Flow in = take_in(evaluation_context_, run_of(c));
+      hand_on(stages_[static_cast<std::size_t>(c)].forward(evaluation_context_, micro, *weights_, std::move(in), 0),
+              run_of(c));
+    }
   }
   sum_over(evaluation_context_, totals_, mesh_.all());
   EvaluationReport report;
@@ -212,7 +293,7 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
 
 MemoryReport Engine::memory() const {
   MemoryReport m;
-  for (const Bucket& b : buckets_) m.weights += b.values.bytes(), m.gradients += b.gradients.bytes();
+  m.weights = weights_->kept_bytes(), m.gradients = weights_->gradient_bytes();
   m.optimizer = optimizer_->bytes();
   m.activations = arena_.bytes_peak();
   return m;

@@ -4,25 +4,26 @@
 // training/.
 #pragma once
 
-#include <functional>
+#include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
-#include "training/layout.h"
+#include "parallelism/schedule.h"
 #include "training/optimizer.h"
 #include "training/stage.h"
 #include "training/trainer.h"
+#include "training/weights.h"
 
 namespace quadrille {
 
 // What the counting run must say before a real one can lay out its memory.
 struct Rehearsal {
-  std::vector<MeshAxes> owed;  // by parameter, in order of creation
+  std::vector<MeshAxes> owed;               // by parameter, in order of creation
+  std::vector<std::vector<int>> blocks_of;  // by parameter: the blocks that use it
+  std::vector<Flow> into;                   // by block: what comes in, without numbers
   std::int64_t arena_bytes = 0;
 };
-
-// Rows of a micro-batch of a step, or of an evaluation pass.
-using ReadRows = std::function<Batch(Slice rows)>;
 
 class Engine {
  public:
@@ -33,22 +34,33 @@ class Engine {
   std::optional<StepReport> report();         // of the last step not yet reported
   EvaluationReport evaluate(const Dataset*);  // null: counts one batch
 
-  Rehearsal rehearsal() const;
+  const Rehearsal& rehearsal() const { return rehearsal_; }  // on a counting device: complete after a step
+  std::int64_t arena_bytes() const { return arena_.bytes_peak(); }
   MemoryReport memory() const;
   Parameters& parameters() { return parameters_; }
+  Weights& weights() { return *weights_; }
+  const std::vector<Slice>& runs() const { return runs_; }  // of blocks, in the model's order
   const ModelDescription& model() const { return *model_; }
   const Plan& plan() const { return plan_; }
   Context& context() { return context_; }
 
  private:
   void rehearse();
-  void find_buckets_of_blocks();
-  void zero_gradients();
-  MicroBatch feed(const Batch&, std::int64_t rows, std::int64_t first_row, bool training);
+  void open_pipeline();
+  Usage usage() const;
+  MicroBatch feed(const std::optional<Batch>&, std::int64_t rows, std::int64_t first_row, bool training, int slot);
+  MicroBatch next_rows(const Dataset*, std::int64_t step, const Task&);
+  void forward(const Task&, const Dataset*, std::int64_t step);
+  void backward(const Task&);
+  Flow take_in(Context&, int run);
+  void hand_on(const Flow&, int run);
   void finish_step(std::int64_t step);
   Batch rows_of(const Dataset*, std::int64_t step, std::int64_t micro, std::int64_t rows) const;
-  std::int64_t micro_batches() const { return workload_.training.batch_size / rows_per_micro_batch_; }
+  int micro_batches() const { return static_cast<int>(workload_.training.batch_size / rows_per_micro_batch_); }
   Slice own_rows(std::int64_t rows) const;
+  int run_of(int chunk) const { return chunk * plan_.stages() + plan_.stage(); }
+  int neighbour(int distance) const { return (plan_.stage() + distance + plan_.stages()) % plan_.stages(); }
+  bool at_an_end(int run) const { return run == 0 || run + 1 == static_cast<int>(runs_.size()); }
 
   const Workload& workload_;
   const Mesh& mesh_;
@@ -60,14 +72,17 @@ class Engine {
   Plan plan_;
   std::unique_ptr<ModelDescription> model_;
   Parameters parameters_;
-  Stage stage_;
+  std::vector<std::unique_ptr<Block>> blocks_;  // of the whole model; a stage walks its own
+  Rehearsal rehearsal_;
+  std::vector<Slice> runs_;
+  std::vector<Stage> stages_;  // by chunk
+  std::vector<Task> tasks_;
   Arena arena_;
   Context context_, evaluation_context_;
-  std::int64_t rows_per_micro_batch_;  // over all ranks
-  std::vector<Bucket> buckets_;
-  std::vector<int> bucket_of_block_;
+  std::int64_t rows_per_micro_batch_;           // over all ranks
+  std::unique_ptr<Communicator> back_channel_;  // gradients of the pipeline travel apart from activations
+  std::unique_ptr<Weights> weights_;
   std::unique_ptr<Optimizer> optimizer_;
-  Exchange exchange_;
   Tensor totals_;  // f64 [3]: Σ loss, Σ count, Σ g²
   struct Reported {
     Tensor scalars, host;  // f64 [kStepScalars] on the device and its copy
@@ -76,7 +91,11 @@ class Engine {
   };
   std::array<Reported, 2> ring_;
   std::size_t latest_ = 0;
-  Tensor ids_, labels_, host_ids_, host_labels_;
+  struct Fed {
+    Tensor ids, labels;
+  };
+  std::vector<Fed> fed_;  // as many as micro-batches are under way at once
+  Tensor host_ids_, host_labels_;
 };
 
 }  // namespace quadrille

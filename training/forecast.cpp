@@ -34,6 +34,7 @@ Counted count(const Workload& w, const Backend& backend, const std::vector<MeshA
     f.model_flops_full = kTrainingOverForward * engine.model().forward_flops(w.training.batch_size, false);
     f.model_flops_causal = kTrainingOverForward * engine.model().forward_flops(w.training.batch_size, true);
     counted.rehearsal = engine.rehearsal();
+    counted.rehearsal.arena_bytes = engine.arena_bytes();
   });
   return counted;
 }

@@ -7,11 +7,11 @@ namespace quadrille {
 
 namespace {
 
-// One zeroed tensor beside each bucket.
+// One zeroed tensor beside what this rank owns of each bucket.
 std::vector<Tensor> beside(const std::vector<Bucket>& buckets, Device& device, Stream& stream) {
   std::vector<Tensor> state;
   for (const Bucket& b : buckets) {
-    state.push_back(device.empty(b.values.shape(), b.values.dtype()));
+    state.push_back(device.empty({b.owned_count}, b.dtype));
     stream.zero(state.back());
   }
   return state;
@@ -29,10 +29,10 @@ class AdamWOptimizer : public Optimizer {
                  const std::vector<Bucket>& buckets)
       : config_(c), ops_(ops), first_(beside(buckets, device, stream)), second_(beside(buckets, device, stream)) {}
   void step(Stream& stream, const Bucket& b, std::size_t k, const Tensor& scalars) override {
-    for (const Segment& s : b.segments)
-      ops_.adamw(stream, b.values.rows(s.first, s.count), b.gradients.rows(s.first, s.count),
-                 first_[k].rows(s.first, s.count), second_[k].rows(s.first, s.count), scalars,
-                 {config_.beta1, config_.beta2, config_.epsilon, s.decays ? config_.weight_decay : 0});
+    for (const Owned& o : b.owned)
+      ops_.adamw(stream, o.values, o.gradients, first_[k].rows(o.first, o.values.count()),
+                 second_[k].rows(o.first, o.values.count()), scalars,
+                 {config_.beta1, config_.beta2, config_.epsilon, o.decays ? config_.weight_decay : 0});
   }
   std::int64_t bytes() const override { return bytes_of(first_) + bytes_of(second_); }
 
@@ -50,10 +50,10 @@ class SgdOptimizer : public Optimizer {
     if (c.momentum > 0) velocity_ = beside(buckets, device, stream);
   }
   void step(Stream& stream, const Bucket& b, std::size_t k, const Tensor& scalars) override {
-    for (const Segment& s : b.segments)
-      ops_.sgd_momentum(stream, b.values.rows(s.first, s.count), b.gradients.rows(s.first, s.count),
-                        velocity_.empty() ? Tensor() : velocity_[k].rows(s.first, s.count), scalars,
-                        {config_.momentum, s.decays ? config_.weight_decay : 0, config_.nesterov});
+    for (const Owned& o : b.owned)
+      ops_.sgd_momentum(stream, o.values, o.gradients,
+                        velocity_.empty() ? Tensor() : velocity_[k].rows(o.first, o.values.count()), scalars,
+                        {config_.momentum, o.decays ? config_.weight_decay : 0, config_.nesterov});
   }
   std::int64_t bytes() const override { return bytes_of(velocity_); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes values given gradients, and keeps its own state beside each bucket. Reads rate, clipping factor and step
-// number from the device, so that no step waits for the host.
+// Changes values given gradients, and keeps its own state beside what this rank owns of each bucket. Reads rate,
+// clipping factor and step number from the device, so that no step waits for the host.
 #pragma once
 
 #include <cstdint>

@@ -2,51 +2,86 @@
 #include "training/stage.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace quadrille {
 
-void Stage::forward(Context& context, const MicroBatch& micro) {
-  walked_.clear();
-  Tensor hidden;
-  Dims dims;
-  States states;
-  for (std::size_t b = 0; b < blocks_.size(); ++b) {
-    auto tape = std::make_unique<Tape>(context, micro);
-    const Var in = b == 0 ? Var{} : tape->input(hidden, dims, states);
-    const Var out = blocks_[b]->forward(*tape, in);
-    if (out.id >= 0)
-      hidden = tape->tensor(out), dims = tape->dims(out), states = tape->states(out);
-    else
-      hidden = {};
-    if (micro.training) walked_.push_back({std::move(tape), in, out});
+Stage::Stage(const std::vector<std::unique_ptr<Block>>& model, int first, int count) {
+  for (int b = first; b < first + count; ++b) {
+    blocks_.push_back(model[static_cast<std::size_t>(b)].get());
+    numbers_.push_back(b);
   }
 }
 
-void Stage::backward(Exchange* pay_to, const std::vector<Bucket>& buckets, const std::vector<int>& bucket_of_block) {
-  std::vector<bool> paid(buckets.size(), false);
-  Tensor gradient;
+void Stage::walk(Block& block, Walked& w, bool first) {
+  w.in = first ? Var{} : w.tape->input(w.input.hidden, w.input.dims, w.input.states);
+  w.out = block.forward(*w.tape, w.in);
+}
+
+Flow Stage::forward(Context& context, const MicroBatch& micro, Weights& weights, Flow in, int micro_batch) {
+  Kept kept{micro, {}};
+  const bool ahead = context.plan.overlap().all_gather;
+  for (std::size_t b = 0; b < blocks_.size(); ++b) {
+    const bool again = micro.training && context.plan.recomputes() && blocks_[b]->is_layer();
+    weights.fetch(numbers_[b]);
+    if (ahead && b + 1 < blocks_.size()) weights.prefetch(numbers_[b + 1]);
+    Walked w;
+    w.tape = std::make_unique<Tape>(context, micro, micro.training && !again ? Purpose::record : Purpose::look);
+    w.input = std::move(in);
+    walk(*blocks_[b], w, numbers_[b] == 0);
+    in = w.out.id >= 0 ? Flow{w.tape->tensor(w.out), w.tape->dims(w.out), w.tape->states(w.out)} : Flow{};
+    if (ahead && b > 0) weights.release(numbers_[b]);  // the prefetch's use
+    if (!micro.training || !context.plan.store().keep_gathered) weights.release(numbers_[b]);
+    if (again) w.tape.reset();
+    if (micro.training) kept.blocks.push_back(std::move(w));
+  }
+  if (micro.training) kept_[micro_batch] = std::move(kept);
+  return in;
+}
+
+Tensor Stage::backward(Context& context, Weights& weights, Tensor gradient, int micro_batch, bool last) {
+  const auto node = kept_.extract(micro_batch);
+  Kept& kept = node.mapped();
+  const bool kept_gathered = context.plan.store().keep_gathered, ahead = context.plan.overlap().all_gather;
   for (std::size_t b = blocks_.size(); b-- > 0;) {
-    Walked& w = walked_[b];
+    if (!kept_gathered) weights.fetch(numbers_[b]);
+    if (!kept_gathered && ahead && b > 0) weights.prefetch(numbers_[b - 1]);
+    Walked& w = kept.blocks[b];
+    if (!w.tape) {
+      w.tape = std::make_unique<Tape>(context, kept.micro, Purpose::again);
+      walk(*blocks_[b], w, numbers_[b] == 0);
+    }
+    weights.open(numbers_[b]);
     if (w.out.id >= 0)
       w.tape->backward(w.out, std::move(gradient));
     else
       w.tape->backward();
     gradient = w.in.id >= 0 ? w.tape->gradient(w.in) : Tensor();
-    w.tape.reset();
-    if (const int k = bucket_of_block[b]; pay_to && k >= 0) {
-      pay_to->start(buckets[static_cast<std::size_t>(k)]);
-      paid[static_cast<std::size_t>(k)] = true;
-    }
+    w = {};
+    weights.close(numbers_[b], last);
+    if (!kept_gathered && ahead && b + 1 < blocks_.size()) weights.release(numbers_[b]);
+    weights.release(numbers_[b]);
   }
-  walked_.clear();
-  if (!pay_to) return;
-  for (std::size_t k = 0; k < buckets.size(); ++k)
-    if (!paid[k]) pay_to->start(buckets[k]);
+  return gradient;
 }
 
-void Stage::note_debts() {
-  for (Walked& w : walked_) w.tape->note_debts();
-  walked_.clear();
+std::vector<Slice> cut_into_runs(const std::vector<std::unique_ptr<Block>>& model, int runs) {
+  std::vector<int> layers;
+  for (std::size_t b = 0; b < model.size(); ++b)
+    if (model[b]->is_layer()) layers.push_back(static_cast<int>(b));
+  const auto blocks = static_cast<std::int64_t>(model.size()), count = static_cast<std::int64_t>(layers.size());
+  // A run begins at its first layer; runs without layers lie behind all others, before what follows the last layer.
+  std::vector<Slice> cut;
+  std::int64_t first = 0;
+  for (int r = 0; r < runs; ++r) {
+    const Slice own = part({0, count}, runs, r);
+    std::int64_t end = own.end() < count ? layers[static_cast<std::size_t>(own.end())]
+                                         : (count > 0 ? layers.back() + 1 : std::int64_t{0});
+    if (r + 1 == runs) end = blocks;
+    cut.push_back({first, end - first});
+    first = end;
+  }
+  return cut;
 }
 
 }  // namespace quadrille

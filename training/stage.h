@@ -1,35 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-// The row of blocks of one rank, walked forward and back for one micro-batch at a time. A tape lives per block and
-// micro-batch, from its forward to its backward; a finished block's bucket goes to the exchange at once.
+// A run of blocks that lie together on a rank, walked forward and back for one micro-batch at a time: all of the model,
+// or what a pipeline gave to one of its stages. A tape lives per block and micro-batch, from its forward to its
+// backward; where layers are recomputed only their input is kept and the tape is built again. A block's weights are at
+// hand while it works, and its gradients go to the exchange as soon as it is done.
 #pragma once
 
+#include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "models/model.h"
-#include "parallelism/exchange.h"
+#include "training/weights.h"
 
 namespace quadrille {
 
+// What passes between blocks and stages.
+struct Flow {
+  Tensor hidden;
+  Dims dims;
+  States states;
+};
+
 class Stage {
  public:
-  explicit Stage(std::vector<std::unique_ptr<Block>> blocks) : blocks_(std::move(blocks)) {}
+  // Blocks [first, first + count) of the model; may be none.
+  Stage(const std::vector<std::unique_ptr<Block>>& model, int first, int count);
 
-  void forward(Context&, const MicroBatch&);  // keeps its tapes when micro_batch.training
-  // Walks the tapes back, last block first. On the last micro-batch of a step each block's bucket is handed over as
-  // soon as the block is done; buckets of several blocks (tied weights) at the end.
-  void backward(Exchange* pay_to, const std::vector<Bucket>& buckets, const std::vector<int>& bucket_of_block);
-  void note_debts();  // rehearsal: after a forward, instead of a backward
-  const std::vector<std::unique_ptr<Block>>& blocks() const { return blocks_; }
+  // The input goes in, the output of the last block comes out (nothing after the loss). Tapes are kept under the
+  // number of the micro-batch when it is trained on.
+  Flow forward(Context&, const MicroBatch&, Weights&, Flow in, int micro_batch);
+  // The gradient of what came out goes in, that of what went in comes out. `last`: of the step's micro-batches here.
+  Tensor backward(Context&, Weights&, Tensor gradient, int micro_batch, bool last);
+  const std::vector<int>& blocks() const { return numbers_; }
 
  private:
   struct Walked {
-    std::unique_ptr<Tape> tape;
+    std::unique_ptr<Tape> tape;  // none: to be built again from the input
+    Flow input;
     Var in, out;
   };
-  std::vector<std::unique_ptr<Block>> blocks_;
-  std::vector<Walked> walked_;
+  struct Kept {
+    MicroBatch micro;
+    std::vector<Walked> blocks;
+  };
+  static void walk(Block&, Walked&, bool first);
+  Tensor walk_back(Context&, Weights&, const Kept&, std::size_t index, Tensor gradient, bool last);
+
+  std::vector<Block*> blocks_;
+  std::vector<int> numbers_;  // of the blocks in the model
+  std::map<int, Kept> kept_;  // by micro-batch
 };
+
+// Which blocks each of `runs` stages-to-be has: layers as evenly as can be, the longer runs first; what comes before
+// the first layer goes with the first run, what follows a layer goes with it.
+std::vector<Slice> cut_into_runs(const std::vector<std::unique_ptr<Block>>& model, int runs);
 
 }  // namespace quadrille

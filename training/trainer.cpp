@@ -79,59 +79,82 @@ std::vector<std::string> Trainer::parameter_names() const {
 
 namespace {
 
-// Every rank learns the whole of a parameter-like tensor: gathers its splits, innermost first.
-std::vector<double> whole_of(Engine& engine, const Parameter& p, Tensor t) {
+// Every rank learns the whole of a parameter-like tensor: gathers its splits, innermost first; a stage that holds it
+// tells the others. `part`: this rank's, empty where other stages hold it.
+std::vector<double> whole_of(Engine& engine, const Parameter& p, Tensor part) {
   const Context& shared = engine.context();
+  const Mesh& mesh = shared.mesh();
+  const std::int64_t n = p.count();
   Arena room(shared.stream.device(),
-             4 * p.count() * size_of(t.dtype()) + (1 << 16));  // a step's arena may be smaller than one table
+             4 * n * size_of(shared.dtype) + (1 << 16));  // a step's arena may be smaller than one table
   Context c{shared.plan, shared.ops, shared.stream, room, shared.ledger, shared.dtype};
   States states = p.states;
-  for (int m = c.mesh().axes(); m-- > 0;) {
+  for (int m = mesh.axes(); part && m-- > 0;) {
     State& s = states[static_cast<std::size_t>(m)];
     if (s.kind != Kind::split) continue;
     require(c.plan.innermost(s.axis, m, states), "parameter {} has splits that cannot be undone in mesh order", p.name);
-    t = gather_parts(c, t, p.dims, states, m);
+    part = gather_parts(c, part, p.dims, states, m);
     s = {};
   }
-  std::vector<double> numbers(static_cast<std::size_t>(t.count()));
-  if (t.dtype() == DType::f64)
-    std::copy_n(t.host<double>().begin(), t.count(), numbers.begin());
+  if (c.plan.stages() > 1) {
+    int holder = -1;
+    const auto all = mesh.along(c.plan.pipe()).exchange(Json(static_cast<bool>(part)));
+    for (std::size_t stage = 0; stage < all.size(); ++stage)
+      if (all[stage].boolean() && holder < 0) holder = static_cast<int>(stage);
+    if (!part) part = room.empty({n}, c.dtype, End::high);
+    mesh.along(c.plan.pipe()).broadcast(part.flat(), holder, c.stream).wait(c.stream);
+  }
+  std::vector<double> numbers(static_cast<std::size_t>(n));
+  if (part.dtype() == DType::f64)
+    std::copy_n(part.host<double>().begin(), n, numbers.begin());
   else
-    std::copy_n(t.host<float>().begin(), t.count(), numbers.begin());
+    std::copy_n(part.host<float>().begin(), n, numbers.begin());
   return numbers;
 }
 
 }  // namespace
 
 std::vector<double> Trainer::whole_value(const std::string& name) {
-  const Parameter& p = inside_->engine.parameters().named(name);
-  return whole_of(inside_->engine, p, p.value);
+  Engine& engine = inside_->engine;
+  Parameter& p = engine.parameters().named(name);
+  Tensor part;
+  engine.weights().visit(p, [&](const Parameter& shown) {
+    part = engine.context().stream.device().empty(shown.shape, engine.context().dtype);
+    engine.context().stream.copy(part, shown.value);
+  });
+  return whole_of(engine, p, part);
 }
 
 std::vector<double> Trainer::whole_gradient(const std::string& name) {
-  const Parameter& p = inside_->engine.parameters().named(name);
-  return whole_of(inside_->engine, p, p.gradient);
+  Engine& engine = inside_->engine;
+  Parameter& p = engine.parameters().named(name);
+  return whole_of(engine, p, engine.weights().holds(p) ? engine.weights().whole_gradient(p) : Tensor());
 }
 
 void Trainer::perturb(double deviation, std::uint64_t seed) {
-  for (const Parameter& p : inside_->engine.parameters().all())
-    quadrille::perturb(p, inside_->engine.plan(), deviation, seed);
+  Engine& engine = inside_->engine;
+  engine.weights().change_all([&](const Parameter& p) { quadrille::perturb(p, engine.plan(), deviation, seed); });
 }
 
 void Trainer::shift(const std::string& name, std::int64_t global_index, double change) {
-  quadrille::shift(inside_->engine.parameters().named(name), inside_->engine.plan(), global_index, change);
+  Engine& engine = inside_->engine;
+  engine.weights().change(engine.parameters().named(name),
+                          [&](const Parameter& p) { quadrille::shift(p, engine.plan(), global_index, change); });
 }
 
 std::uint64_t Trainer::replica_hash() {
   const Mesh& mesh = inside_->mesh;
+  Weights& weights = inside_->engine.weights();
   std::uint64_t own = 0;
-  for (const Parameter& p : inside_->engine.parameters().all()) {
-    const std::uint64_t hash = hash_of(p.value, key_of(0, p.name));
+  for (Parameter& p : inside_->engine.parameters().all()) {
+    if (!weights.holds(p)) continue;
+    std::uint64_t hash = 0;
+    weights.visit(p, [&](const Parameter& shown) { hash = hash_of(shown.value, key_of(0, p.name)); });
     own = mix(own ^ hash);
     MeshAxes held = 0;
     for (int m = 0; m < mesh.axes(); ++m)
       if (p.states[static_cast<std::size_t>(m)].kind == Kind::same) held |= bit(m);
-    held = mesh.real(held);
+    held = mesh.real(held & ~inside_->engine.plan().pipe());
     if (!held) continue;
     const auto all = mesh.along(held).exchange(Json(fmt::format("{:016x}", hash)));
     for (const Json& other : all)

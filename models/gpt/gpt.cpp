@@ -67,6 +67,8 @@ class DecoderLayer : public Block {
     return tape.add(x, tape.dropout(down_(tape, widen(tape, norm2_(tape, x))), config_.dropout, name_ + ".down"));
   }
 
+  bool is_layer() const override { return true; }
+
  private:
   static std::string name_of_layer(std::int64_t index) { return "layers." + std::to_string(index); }
   static double residual(const GptConfig& c) {

@@ -31,14 +31,15 @@ std::optional<Var> Tape::shared(std::string_view kind, Var x, MeshAxes over, Axi
 }
 
 Var Tape::cross(std::string_view kind, Var from, MeshAxes over, Axis axis, Dims dims, States states, Tensor v,
-                std::function<Tensor(Tensor)> back) {
+                Back back) {
   const Var to = put(std::move(dims), states, std::move(v));
   crossings_.push_back({kind, from.id, to.id, over, axis, std::move(back), false, {}});
   const std::size_t k = crossings_.size() - 1;
   record(to, [this, k] {
-    start(k);
+    start(k, false);
     Crossing& c = crossings_[k];
-    if (c.contribution) contribute({c.from}, std::exchange(c.contribution, {}));
+    if (c.coming) contribute({c.from}, c.coming->wait(context_.stream));
+    c.coming.reset();
     c.back = nullptr;
   });
   return to;
@@ -46,11 +47,15 @@ Var Tape::cross(std::string_view kind, Var from, MeshAxes over, Axis axis, Dims 
 
 // Sends a crossing's backward message. The op that caused the crossing is its first user, hence the last in backward:
 // by then the gradient is complete, and the op may start the message before its weight gradient.
-void Tape::start(std::size_t k) {
+void Tape::start(std::size_t k, bool early) {
   Crossing& c = crossings_[k];
   if (std::exchange(c.started, true)) return;
   Value& to = values_[static_cast<std::size_t>(c.to)];
-  if (to.g) c.contribution = c.back(std::exchange(to.g, {}));
+  if (to.g) c.coming = c.back(std::exchange(to.g, {}), early);
+}
+
+Communicator& Tape::group(MeshAxes over, bool early) const {
+  return early ? context_.mesh().beside(over) : context_.mesh().along(over);
 }
 
 Var Tape::fan_out(Var x, MeshAxes over) {
@@ -62,14 +67,13 @@ Var Tape::fan_out(Var x, MeshAxes over) {
     expect(on(s, m), Kind::same, "fan_out", m);
     on(s, m) = {Kind::copy, Axis::none};
   });
-  const Var to = cross("fan_out", x, over, Axis::none, dims(x), s, read(x), [this, over](Tensor g) {
+  const Var to = cross("fan_out", x, over, Axis::none, dims(x), s, read(x), [this, over](Tensor g, bool early) {
     if (!g.sole_owner()) {
       Tensor own = fresh(g.shape(), g.dtype(), End::high);
       context_.stream.copy(own, g);
       g = own;
     }
-    sum_over(context_, g, over);
-    return g;
+    return begin_sum_over(context_, g, over, group(over, early));
   });
   value(x).kept = value(to).kept = true;  // they share their numbers
   return to;
@@ -85,7 +89,7 @@ Var Tape::fan_in(Var x, MeshAxes over) {
   });
   Tensor v = take(x);
   sum_over(context_, v, over);
-  return cross("fan_in", x, over, Axis::none, dims(x), s, v, [](Tensor g) { return g; });
+  return cross("fan_in", x, over, Axis::none, dims(x), s, v, [](Tensor g, bool) { return Later(std::move(g)); });
 }
 
 Var Tape::gather(Var x, int m) {
@@ -98,7 +102,9 @@ Var Tape::gather(Var x, int m) {
   States all = parts;
   on(all, m) = {Kind::copy, Axis::none};
   return cross("gather", x, bit(m), Axis::none, d, all, gather_parts(context_, read(x), d, parts, m),
-               [this, d, parts, m](Tensor g) { return scatter_sum(context_, g, d, parts, m); });
+               [this, d, parts, m](const Tensor& g, bool early) {
+                 return begin_scatter_sum(context_, g, d, parts, m, group(bit(m), early));
+               });
 }
 
 Var Tape::scatter(Var x, int m, Axis a) {
@@ -108,7 +114,7 @@ Var Tape::scatter(Var x, int m, Axis a) {
   on(parts, m) = {Kind::split, a};
   if (!context_.plan.innermost(a, m, parts)) refuse("scatter: must become the innermost split of its axis");
   return cross("scatter", x, bit(m), a, d, parts, scatter_sum(context_, take(x), d, parts, m),
-               [this, d, parts, m](Tensor g) { return gather_parts(context_, g, d, parts, m); });
+               [this, d, parts, m](const Tensor& g, bool) { return Later(gather_parts(context_, g, d, parts, m)); });
 }
 
 Var Tape::all_to_all(Var x, int m, Axis b) {
@@ -120,8 +126,9 @@ Var Tape::all_to_all(Var x, int m, Axis b) {
   on(to, m) = {Kind::split, b};
   if (!context_.plan.innermost(on(from, m).axis, m, from) || !context_.plan.innermost(b, m, to))
     refuse("all_to_all: only innermost splits may move");
-  return cross("all_to_all", x, bit(m), b, d, to, exchange_parts(context_, read(x), d, from, to, m),
-               [this, d, from, to, m](Tensor g) { return exchange_parts(context_, g, d, to, from, m); });
+  return cross(
+      "all_to_all", x, bit(m), b, d, to, exchange_parts(context_, read(x), d, from, to, m),
+      [this, d, from, to, m](const Tensor& g, bool) { return Later(exchange_parts(context_, g, d, to, from, m)); });
 }
 
 // Backward: of a copy, paste into zeros (its gradient is partial anyway); of a same, all-gather (whole and equal
@@ -135,10 +142,11 @@ Var Tape::slice(Var x, int m, Axis a) {
   States parts = all;
   on(parts, m) = {Kind::split, a};
   if (!context_.plan.innermost(a, m, parts)) refuse("slice: must become the innermost split of its axis");
-  return cross("slice", x, bit(m), a, d, parts, own_part(context_, read(x), d, parts, m),
-               [this, d, parts, m, same](Tensor g) {
-                 return same ? gather_parts(context_, g, d, parts, m) : pasted_into_zeros(context_, g, d, parts, m);
-               });
+  return cross(
+      "slice", x, bit(m), a, d, parts, own_part(context_, read(x), d, parts, m),
+      [this, d, parts, m, same](const Tensor& g, bool) {
+        return Later(same ? gather_parts(context_, g, d, parts, m) : pasted_into_zeros(context_, g, d, parts, m));
+      });
 }
 
 std::pair<Var, Var> Tape::meet(Var a, Var b) {

@@ -77,26 +77,29 @@ Tensor gather_parts(Context& c, const Tensor& mine, const Dims& dims, const Stat
   return whole;
 }
 
-Tensor scatter_sum(Context& c, const Tensor& whole, const Dims& dims, const States& parts, int m) {
+Later begin_scatter_sum(Context& c, const Tensor& whole, const Dims& dims, const States& parts, int m,
+                        Communicator& group) {
   const Cut cut = cut_of(c, dims, parts, m, axis_on(parts, m));
   const int n = c.mesh().extent(m);
   Tensor mine = fresh(c, c.plan.shape(dims, parts), whole.dtype());
-  if (cut.even && cut.outer == 1) {
-    c.mesh().along(bit(m)).reduce_scatter(mine.flat(), whole.flat(), Reduce::sum, c.stream).wait(c.stream);
-    return mine;
-  }
+  if (cut.even && cut.outer == 1)
+    return Later(group.reduce_scatter(mine.flat(), whole.flat(), Reduce::sum, c.stream), mine);
   const std::int64_t slot = cut.outer * cut.largest * cut.inner;
   Tensor packed = fresh(c, {n, slot}, whole.dtype());
   if (!cut.even) c.stream.zero(packed);
   for (int r = 0; r < n; ++r)
     c.ops.move_block(c.stream, packed.rows(r, 1).flat(), whole.flat(), between_whole_and_slot(cut, r));
   Tensor own = mine.count() == slot ? mine.flat() : fresh(c, {slot}, whole.dtype());
-  c.mesh().along(bit(m)).reduce_scatter(own, packed.flat(), Reduce::sum, c.stream).wait(c.stream);
-  if (mine.count() != slot) {
-    const std::int64_t rows = cut.parts[static_cast<std::size_t>(cut.own)].count;
+  Ticket ticket = group.reduce_scatter(own, packed.flat(), Reduce::sum, c.stream);
+  if (mine.count() == slot) return Later(std::move(ticket), mine);
+  const std::int64_t rows = cut.parts[static_cast<std::size_t>(cut.own)].count;
+  return Later(std::move(ticket), mine, [&c, mine, own, cut, rows] {
     c.ops.move_block(c.stream, mine.flat(), own, {cut.outer, rows, cut.inner, rows, 0, cut.largest, 0, Write::replace});
-  }
-  return mine;
+  });
+}
+
+Tensor scatter_sum(Context& c, const Tensor& whole, const Dims& dims, const States& parts, int m) {
+  return begin_scatter_sum(c, whole, dims, parts, m, c.mesh().along(bit(m))).wait(c.stream);
 }
 
 Tensor exchange_parts(Context& c, const Tensor& mine, const Dims& dims, const States& from, const States& to, int m) {
@@ -150,6 +153,10 @@ Tensor pasted_into_zeros(Context& c, const Tensor& mine, const Dims& dims, const
   c.ops.move_block(c.stream, whole.flat(), mine.flat(),
                    {cut.outer, s.count, cut.inner, cut.whole, s.first, s.count, 0, Write::replace});
   return whole;
+}
+
+Later begin_sum_over(Context& c, const Tensor& inout, MeshAxes over, Communicator& group) {
+  return Later(c.mesh().real(over) ? group.all_reduce(inout.flat(), Reduce::sum, c.stream) : Ticket(), inout);
 }
 
 void sum_over(Context& c, const Tensor& inout, MeshAxes over, Reduce how) {

@@ -4,6 +4,9 @@
 // whole parameter on every rank. Formulas of docs/law.md 2.
 #pragma once
 
+#include <functional>
+#include <utility>
+
 #include "core/arena.h"
 #include "kernels/ops.h"
 #include "parallelism/plan.h"
@@ -21,16 +24,39 @@ struct Context {
   const Mesh& mesh() const { return plan.mesh(); }
 };
 
+// A message under way and what it will have made. wait() must be called once; what it gives is complete.
+class [[nodiscard]] Later {
+ public:
+  Later() = default;
+  explicit Later(Tensor made) : made_(std::move(made)) {}
+  Later(Ticket ticket, Tensor made, std::function<void()> finish = {})
+      : ticket_(std::move(ticket)), made_(std::move(made)), finish_(std::move(finish)) {}
+  Tensor wait(Stream& stream) {
+    std::move(ticket_).wait(stream);
+    if (finish_) finish_();
+    finish_ = {};
+    return std::exchange(made_, {});
+  }
+
+ private:
+  Ticket ticket_;
+  Tensor made_;
+  std::function<void()> finish_;  // puts the message's numbers in their place
+};
+
 // Each result is a new tensor at the high end of the arena. `parts`: the states under which the value is split on m.
 Tensor gather_parts(Context&, const Tensor& mine, const Dims&, const States& parts,
                     int m);  // all-gather: the whole along m
 Tensor scatter_sum(Context&, const Tensor& whole, const Dims&, const States& parts,
                    int m);  // reduce-scatter: own part of the sum
+// The same begun over this group, which must join the ranks of m.
+Later begin_scatter_sum(Context&, const Tensor& whole, const Dims&, const States& parts, int m, Communicator&);
 Tensor exchange_parts(Context&, const Tensor& mine, const Dims&, const States& from, const States& to,
                       int m);                                                             // all-to-all
 Tensor own_part(Context&, const Tensor& whole, const Dims&, const States& parts, int m);  // cut, nothing sent
 Tensor pasted_into_zeros(Context&, const Tensor& part, const Dims&, const States& parts,
-                         int m);                                                    // the reverse of own_part
+                         int m);  // the reverse of own_part
+Later begin_sum_over(Context&, const Tensor& inout, MeshAxes over, Communicator&);
 void sum_over(Context&, const Tensor& inout, MeshAxes over, Reduce = Reduce::sum);  // all-reduce; nothing on short axes
 
 }  // namespace quadrille

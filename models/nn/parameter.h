@@ -23,10 +23,11 @@ struct Parameter {
   Shape shape;                     // of the local part
   double mean = 0, deviation = 0;  // of the initial normal values; deviation 0: all equal to the mean
   std::string bucket;              // parameters of one bucket lie end to end
-  bool decays = false;  // weight decay is meant for it: matrices and word tables, not biases, gains, positions
-  MeshAxes owed = 0;    // where its gradient is a partial sum: from the rehearsal
-  bool used = false;
-  Tensor value, gradient;      // views into the bucket
+  bool decays = false;         // weight decay is meant for it: matrices and word tables, not biases, gains, positions
+  MeshAxes owed = 0;           // where its gradient is a partial sum: from the rehearsal
+  int home = -1;               // index of its bucket on this rank; -1: other pipeline stages hold it
+  std::int64_t at = 0;         // where it begins in its bucket
+  Tensor value, gradient;      // views into the whole bucket while that is fetched, or open
   std::int64_t count() const;  // elements of the whole, over all ranks
 };
 

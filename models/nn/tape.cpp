@@ -6,7 +6,8 @@
 
 namespace quadrille {
 
-Tape::Tape(Context& context, const MicroBatch& micro) : context_(context), micro_(micro) {}
+Tape::Tape(Context& context, const MicroBatch& micro, Purpose purpose)
+    : context_(context), micro_(micro), purpose_(purpose) {}
 
 void Tape::refuse(const std::string& text) const { fail("{}: {}", scope_, text); }
 
@@ -22,7 +23,8 @@ Var Tape::input(Tensor v, Dims dims, States states) {
 }
 
 Var Tape::use(Parameter& p) {
-  const Var v = put(p.dims, p.states, p.value);
+  if (!p.value) refuse("the numbers of " + p.name + " are not at hand: the block does not say that it uses it");
+  const Var v = put(p.dims, p.states, {});  // no hold on numbers that may be dropped and gathered again
   value(v).parameter = &p;
   value(v).kept = true;
   return v;
@@ -30,8 +32,10 @@ Var Tape::use(Parameter& p) {
 
 Tensor Tape::read(Var v) {
   if (value(v).consumed) refuse("a value was used after an op had consumed it: use the op's result");
-  return value(v).v;
+  return now(v);
 }
+
+Tensor Tape::now(Var v) const { return value(v).parameter ? value(v).parameter->value : value(v).v; }
 
 Tensor Tape::take(Var v) {
   Tensor numbers = read(v);
@@ -45,7 +49,7 @@ Tensor Tape::take(Var v) {
 Tensor Tape::fresh(const Shape& shape, DType dtype, End end) { return context_.arena.empty(shape, dtype, end); }
 
 void Tape::record(Var made, std::function<void()> back) {
-  if (micro_.training) steps_.push_back({std::move(back), made.id, scope_});
+  if (purpose_ != Purpose::look) steps_.push_back({std::move(back), made.id, scope_});
 }
 
 void Tape::backward(Var from, Tensor seed) {
@@ -54,6 +58,7 @@ void Tape::backward(Var from, Tensor seed) {
 }
 
 void Tape::backward() {
+  walking_ = true;
   while (!steps_.empty()) {
     Step step = std::move(steps_.back());
     steps_.pop_back();
@@ -120,15 +125,17 @@ Tensor Tape::parameter_gradient(Var v) {
   return context_.mesh().first_on(p.owed & ~owed) ? p.gradient : Tensor();
 }
 
-void Tape::note_debts() {
+std::vector<Parameter*> Tape::note_debts() {
+  std::vector<Parameter*> used;
   for (Value& v : values_) {
     if (!v.parameter) continue;
+    used.push_back(v.parameter);
     MeshAxes owed = 0;
     for (int m = 0; m < context_.mesh().axes(); ++m)
       if (v.states[static_cast<std::size_t>(m)].kind == Kind::copy) owed |= bit(m);
     v.parameter->owed |= context_.mesh().real(owed);
-    v.parameter->used = true;
   }
+  return used;
 }
 
 MeshAxes Tape::where(Var v, Kind kind) const {
@@ -139,15 +146,19 @@ MeshAxes Tape::where(Var v, Kind kind) const {
 }
 
 // Work whose operands are split on a mesh axis is shared there; on every other axis of more than one rank it is
-// repeated.
+// repeated, but on the pipeline's, where every stage has work of its own.
 void Tape::bill(const char* op, const Cost& cost, const States& a, const States& b) {
   double replicas = 1;
   for (int m = 0; m < context_.mesh().axes(); ++m) {
     const auto k = static_cast<std::size_t>(m);
-    if (a[k].kind != Kind::split && b[k].kind != Kind::split) replicas *= context_.mesh().extent(m);
+    if (a[k].kind != Kind::split && b[k].kind != Kind::split && !(context_.plan.pipe() & bit(m)))
+      replicas *= context_.mesh().extent(m);
   }
-  const double once = cost.flops - cost.recomputed;
-  context_.ledger.work({once / replicas, cost.recomputed, once - once / replicas, 0, cost.skipped / replicas});
+  const double once = cost.flops - cost.recomputed, shared = once / replicas;
+  if (purpose_ == Purpose::again && !walking_)
+    context_.ledger.work({0, shared + cost.recomputed, once - shared, 0, 0});
+  else
+    context_.ledger.work({shared, cost.recomputed, once - shared, 0, cost.skipped / replicas});
   if (context_.ledger.keeps_entries()) context_.ledger.op(std::string(op) + " " + scope_, cost);
 }
 

@@ -29,13 +29,20 @@ struct MicroBatch {
   Tensor ids, labels;
   std::int64_t step = 0;
   std::uint64_t seed = 0;
-  bool training = true;  // false: nothing is recorded, dropout is off
+  bool training = true;  // false: dropout is off, no gradient is wanted
   Tensor loss;           // f64 [2]: Σ loss, Σ count are added here
+};
+
+// What a tape is for.
+enum class Purpose : std::uint8_t {
+  record,  // forward that will be walked back
+  look,    // forward whose steps are not kept
+  again    // forward done before, recorded this time: its work is billed as recomputed
 };
 
 class Tape {
  public:
-  Tape(Context&, const MicroBatch&);
+  Tape(Context&, const MicroBatch&, Purpose);
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
@@ -48,7 +55,7 @@ class Tape {
   Var use(Parameter&);
   const Dims& dims(Var v) const { return value(v).dims; }
   const States& states(Var v) const { return value(v).states; }
-  Tensor tensor(Var v) const { return value(v).v; }
+  Tensor tensor(Var v) const { return now(v); }
   Tensor gradient(Var v) const { return value(v).g; }
 
   // ---- crossings; nothing on mesh axes of extent 1
@@ -93,8 +100,9 @@ class Tape {
   // Walks back. `seed` is the gradient of `from`; without it the walk starts at the loss.
   void backward();
   void backward(Var from, Tensor seed);
-  // Notes in every parameter used where its gradient is a partial sum. For the rehearsal, before buckets exist.
-  void note_debts();
+  // Notes in every parameter used where its gradient is a partial sum, and names them (one used twice may come twice).
+  // For the rehearsal, before buckets exist.
+  std::vector<Parameter*> note_debts();
 
  private:
   struct Value {
@@ -110,19 +118,22 @@ class Tape {
     int made;  // the value whose numbers are no longer needed once this step has been walked
     std::string scope;
   };
+  // The gradient of `to` -> a contribution to the gradient of `from`. `early`: it may travel beside the maths.
+  using Back = std::function<Later(Tensor, bool early)>;
   struct Crossing {
     std::string_view kind;
     int from, to;
     MeshAxes over;
     Axis axis;
-    std::function<Tensor(Tensor)> back;  // the gradient of `to` -> a contribution to the gradient of `from`
+    Back back;
     bool started = false;
-    Tensor contribution;
+    std::optional<Later> coming;
   };
 
   Value& value(Var v) { return values_.at(static_cast<std::size_t>(v.id)); }
   const Value& value(Var v) const { return values_.at(static_cast<std::size_t>(v.id)); }
   Tensor read(Var);           // refuses consumed values
+  Tensor now(Var) const;      // of a parameter: its numbers at this moment, which may have been gathered anew
   Tensor take(Var consumed);  // the numbers, to be overwritten; a copy where somebody needs them
   Var put(Dims, States, Tensor);
   void record(Var made, std::function<void()> back);
@@ -143,8 +154,9 @@ class Tape {
   Var give_way(Var, Axis other, int mesh_axis);
   void expect(State, Kind, const char* who, int mesh_axis) const;
   std::optional<Var> shared(std::string_view kind, Var, MeshAxes, Axis) const;
-  Var cross(std::string_view kind, Var from, MeshAxes, Axis, Dims, States, Tensor, std::function<Tensor(Tensor)> back);
-  void start(std::size_t crossing);
+  Var cross(std::string_view kind, Var from, MeshAxes, Axis, Dims, States, Tensor, Back);
+  void start(std::size_t crossing, bool early);
+  Communicator& group(MeshAxes, bool early) const;
   [[noreturn]] void refuse(const std::string&) const;
   MeshAxes where(Var, Kind) const;
 
@@ -160,6 +172,8 @@ class Tape {
 
   Context& context_;
   MicroBatch micro_;
+  Purpose purpose_;
+  bool walking_ = false;  // backward has begun
   std::string scope_ = "?";
   std::deque<Value> values_;
   std::deque<Crossing> crossings_;

@@ -47,22 +47,22 @@ Var Tape::linear(Var x, Var w, int summed_dims, const Dims& made, Summed summed)
        states(w));
   value(x).kept = value(w).kept = true;
   const Var y = put(std::move(out_dims), out_states, out);
-  record(y, [this, x, w, y, x_matrix, w_matrix, transposed, first_crossing, last_crossing] {
-    const Tensor dy =
-        value(y).g.reshaped({x_matrix.shape()[0], transposed ? w_matrix.shape()[0] : w_matrix.shape()[1]});
+  record(y, [this, x, w, y, x_matrix, w_shape = w_matrix.shape(), transposed, first_crossing, last_crossing] {
+    const Tensor w_matrix = now(w).reshaped(w_shape);
+    const Tensor dy = value(y).g.reshaped({x_matrix.shape()[0], transposed ? w_shape[0] : w_shape[1]});
     Write write{};
     if (Tensor dx = to_add_to(x, write))
       bill("linear dx",
            context_.ops.matmul(context_.stream, dx.reshaped(x_matrix.shape()), dy, w_matrix, {},
                                {Transpose::no, transposed ? Transpose::no : Transpose::yes, write}),
            states(x), states(w));
-    for (std::size_t k = last_crossing; k-- > first_crossing;) start(k);  // messages travel beside the weight gradient
+    const bool early = context_.plan.overlap().input_gradient;
+    for (std::size_t k = last_crossing; early && k-- > first_crossing;) start(k, true);  // beside the weight gradient
     if (Tensor dw = to_add_to(w, write)) {
       const Tensor& a = transposed ? dy : x_matrix;
       const Tensor& b = transposed ? x_matrix : dy;
       bill("linear dw",
-           context_.ops.matmul(context_.stream, dw.reshaped(w_matrix.shape()), a, b, {},
-                               {Transpose::yes, Transpose::no, write}),
+           context_.ops.matmul(context_.stream, dw.reshaped(w_shape), a, b, {}, {Transpose::yes, Transpose::no, write}),
            states(x), states(w));
     }
   });
@@ -178,7 +178,8 @@ Var Tape::norm(Var x, Var gain, std::optional<Var> bias, NormKind kind, double e
   context_.ops.norm(context_.stream, matrix(out, 1), in, sums, gain_values, bias_values, spec);
   value(x).kept = value(gain).kept = true;
   const Var y = put(dims(x), s, out);
-  record(y, [this, x, gain, bias, y, in, sums, gain_values, spec, over] {
+  record(y, [this, x, gain, bias, y, in, sums, spec, over] {
+    const Tensor gain_values = now(gain).flat();
     const Tensor dy = matrix(std::exchange(value(y).g, {}), 1);
     Tensor back_sums = fresh({in.shape()[0], 2}, DType::f64, End::high);
     context_.ops.norm_backward_sums(context_.stream, back_sums, dy, in, sums, gain_values, spec);

@@ -192,6 +192,7 @@ void Tape::cross_entropy(Var logits, double smoothing) {
     if (here.kind == Kind::copy && context_.mesh().extent(m) > 1)
       refuse("loss of a copy: nobody would owe its gradient");
     if (here.kind == Kind::split && here.axis == Axis::vocab) over |= bit(m);
+    if (context_.plan.pipe() & bit(m)) continue;  // other stages have no loss
     if (here.kind != Kind::split || here.axis == Axis::vocab) counts = counts && context_.mesh().at(m) == 0;
   }
   const Tensor labels = own_tokens(micro_.labels, {d[0], d[1]}, s).flat();
@@ -203,7 +204,6 @@ void Tape::cross_entropy(Var logits, double smoothing) {
   context_.ops.cross_entropy_sums(context_.stream, sums, scores, max, labels, spec);
   sum_over(context_, sums, over);
   if (counts) context_.ops.cross_entropy_loss(context_.stream, micro_.loss, sums, max, labels, spec);
-  if (!micro_.training) return;
   record({-1}, [this, logits, labels, scores, max, sums, spec] {
     Tensor d_logits = scores;  // nobody else reads the logits any more
     context_.ops.cross_entropy_backward(context_.stream, d_logits, scores, max, sums, labels, spec);

@@ -23,9 +23,9 @@ Changes adamw(const char* dtype) {
       {"optimizer", parse_json(toy::kAdamW, "t")}, {"rate", parse_json(R"({"peak": 0.003})", "t")}, {"dtype", dtype}};
 }
 
-std::vector<Layout> layouts_named(const std::vector<std::string>& names) {
+std::vector<Layout> layouts_named(const std::vector<std::string>& names, const std::vector<Layout>& among = kLayouts) {
   std::vector<Layout> found;
-  for (const Layout& layout : kLayouts)
+  for (const Layout& layout : among)
     if (std::find(names.begin(), names.end(), layout.name) != names.end()) found.push_back(layout);
   return found;
 }
@@ -43,6 +43,8 @@ std::string differs(const Workload& w, const Layout& layout, int steps, const to
   const auto serial = toy::train(w, kSerial, 1, steps, backend);
   return toy::difference(serial, toy::train(w, layout.table, layout.ranks, steps, backend), bounds);
 }
+
+const auto kName = [](const auto& info) { return info.param.name; };
 
 class Law : public ::testing::TestWithParam<Layout> {};
 
@@ -66,7 +68,9 @@ TEST_P(Law, MemoryIsWhatTheForecastSays) {
   EXPECT_EQ(run.memory.optimizer, run.forecast.optimizer);
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, Law, ::testing::ValuesIn(kLayouts), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Layouts, Law, ::testing::ValuesIn(kLayouts), kName);
+INSTANTIATE_TEST_SUITE_P(Stores, Law, ::testing::ValuesIn(toy::kStores), kName);
+INSTANTIATE_TEST_SUITE_P(Pipelines, Law, ::testing::ValuesIn(toy::kPipelines), kName);
 
 class LawInF32 : public ::testing::TestWithParam<std::tuple<Layout, std::string>> {
  protected:
@@ -82,9 +86,19 @@ TEST_P(LawInF32, TwentyAdamWSteps) {
   EXPECT_EQ(differs(toy::workload({}, adamw("f32")), layout(), 20, toy::kF32AdamW, backend()), "");
 }
 
+const auto kNameAndBackend = [](const auto& info) {
+  return std::get<0>(info.param).name + "_" + std::get<1>(info.param);
+};
 INSTANTIATE_TEST_SUITE_P(Layouts, LawInF32,
                          ::testing::Combine(::testing::ValuesIn(kLayouts), ::testing::ValuesIn(built_backends())),
-                         [](const auto& info) { return std::get<0>(info.param).name + "_" + std::get<1>(info.param); });
+                         kNameAndBackend);
+INSTANTIATE_TEST_SUITE_P(Stores, LawInF32,
+                         ::testing::Combine(::testing::ValuesIn(toy::kStores), ::testing::ValuesIn(built_backends())),
+                         kNameAndBackend);
+INSTANTIATE_TEST_SUITE_P(Pipelines, LawInF32,
+                         ::testing::Combine(::testing::ValuesIn(toy::kPipelines),
+                                            ::testing::ValuesIn(built_backends())),
+                         kNameAndBackend);
 
 // Rotary positions, rms norms without bias, gated MLP, two groups of shared keys and values, a head of its own.
 class LawOfLlama : public ::testing::TestWithParam<Layout> {
@@ -111,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, LawOfLlama,
                          ::testing::ValuesIn(layouts_named({"data2", "data8", "tensor2", "data2_tensor2",
                                                             "tensor2_data2", "mlp_only2", "vocab_only3", "embed2",
                                                             "y2_x2", "data2_y2_x2", "tensor2_sequence"})),
-                         [](const auto& info) { return info.param.name; });
+                         kName);
 
 // The whole batch at once against rows of two at a time, under each layout.
 class LawOfMicroBatches : public ::testing::TestWithParam<Layout> {};
@@ -134,7 +148,14 @@ TEST_P(LawOfMicroBatches, OneStepInF32) {
 INSTANTIATE_TEST_SUITE_P(Layouts, LawOfMicroBatches,
                          ::testing::ValuesIn(layouts_named({"data2", "tensor2", "tensor4", "data2_tensor2", "y2_x2",
                                                             "tensor2_sequence", "data2_y2_x2"})),
-                         [](const auto& info) { return info.param.name; });
+                         kName);
+INSTANTIATE_TEST_SUITE_P(Pipelines, LawOfMicroBatches, ::testing::ValuesIn(toy::kPipelines), kName);
+INSTANTIATE_TEST_SUITE_P(Interleaved, LawOfMicroBatches, ::testing::ValuesIn(toy::kInterleaved), kName);
+INSTANTIATE_TEST_SUITE_P(Stores, LawOfMicroBatches,
+                         ::testing::ValuesIn(layouts_named({"zero1_2", "zero2_2", "zero3_2", "zero3_4_kept",
+                                                            "hybrid_shard4", "axonn8", "quad4d8"},
+                                                           toy::kStores)),
+                         kName);
 
 }  // namespace
 }  // namespace quadrille

@@ -62,7 +62,7 @@ TEST(Refusal, AMeshThatDoesNotFitTheRanks) {
   says(refusal("{}", 4), {"no \"mesh\"", "4 ranks"});
 }
 TEST(Refusal, AMeshAxisThatNothingUses) {
-  says(refusal(R"({"mesh": [["data", 2], ["x", 2]], "axes": {"batch": "data"}})", 4), {"\"x\"", "no model axis"});
+  says(refusal(R"({"mesh": [["data", 2], ["x", 2]], "axes": {"batch": "data"}})", 4), {"\"x\"", "nothing uses it"});
 }
 TEST(Refusal, TwoAxesOfOneValueOnOneMeshAxis) {
   says(refusal(R"({"mesh": [["x", 2]], "axes": {"batch": "x", "embed": "x"}})", 2),
@@ -78,10 +78,29 @@ TEST(Refusal, NamesThatAreNotKnown) {
        {"no axis \"dada\"", "\"data\"", "table.json:1:"});
   says(refusal(R"({"mesh": [["data", 2]], "axis": {"batch": "data"}})", 2), {"axis", "axes"});
 }
-TEST(Refusal, PartsOfTheGrammarThatThisVersionDoesNotServe) {
+TEST(Refusal, StoresThatDoNotNest) {
   says(refusal(R"({"mesh": [["data", 2]], "axes": {"batch": "data"}, "store": {"weights": ["data"]}})", 2),
-       {"store.weights", "leave it out"});
-  says(refusal(R"({"mesh": [["data", 2]], "axes": {"batch": "data"}, "recompute": "full"})", 2), {"recompute", "none"});
+       {"store.weights", "each list must contain the one before", "add data to \"store.gradients\""});
+  says(refusal(R"({"mesh": [["data", 2]], "axes": {"batch": "data"}, "store": {"optimizer": ["dat"]}})", 2),
+       {"the mesh has no axis \"dat\"", "nearest: \"data\""});
+}
+TEST(Refusal, PipelinesThatCannotRun) {
+  const auto with = [](const std::string& pipeline) {
+    return R"({"mesh": [["pipe", 2]], "pipeline": )" + pipeline + "}";
+  };
+  says(refusal(with(R"({"axis": "p"})"), 2), {"no axis \"p\""});
+  says(refusal(with(R"({"schedule": "1f1b", "chunks": 2})"), 2), {"pipeline.chunks", "only \"interleaved\""});
+  says(refusal(with(R"({"schedule": "interleaved", "chunks": 1})"), 2), {"pipeline.chunks", "2 or more"});
+  says(refusal(with(R"({"schedule": "2f2b"})"), 2), {"2f2b", "1f1b"});
+  says(refusal(with(R"({"schedule": "interleaved"})"), 2, {}, {{"micro_batch", 8}}),
+       {"2 stages cannot run 1 micro-batches", "nearest legal: 2", "micro_batch"});
+  says(refusal(R"({"mesh": [["pipe", 2]], "axes": {"batch": "pipe"}, "pipeline": {"axis": "pipe"}})", 2),
+       {"carries the pipeline's stages", "model axis \"batch\""});
+}
+TEST(Refusal, WordsOfTheGrammarThatAreNotKnown) {
+  says(refusal(R"({"recompute": "some"})", 1), {"some", "none", "selective", "full"});
+  says(refusal(R"({"sum": "twice"})", 1), {"twice", "together", "axis_by_axis"});
+  says(refusal(R"({"overlap": ["everything"]})", 1), {"everything", "input_gradient"});
 }
 TEST(Refusal, ModelsThatCannotBe) {
   says(refusal("{}", 1, {{"heads", 3}}), {"model.embed 8", "model.heads 3", "legal heads: 1, 2, 4, 8"});

@@ -68,8 +68,8 @@ Outcome train_rank(std::unique_ptr<Communicator> world, const Workload& w, const
   if (hooks.world) world = hooks.world(std::move(world));
   const Mesh mesh(std::move(world), mesh_of(w.strategy, ranks));
   Ledger ledger;
-  Trainer trainer(w, mesh, backend, ledger);
   mesh.report_to(&ledger);
+  Trainer trainer(w, mesh, backend, ledger);
   trainer.perturb(0.2, 3);
   Outcome outcome;
   const auto note = [&](const std::optional<StepReport>& report) {

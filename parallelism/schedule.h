@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// In which order a rank works on the micro-batches of a step. With one stage it is gradient accumulation. Schedules of
+// GPipe (Huang et al. 2019), PipeDream-flush or 1F1B (Narayanan et al. 2019, 2021) and interleaved 1F1B (Narayanan et
+// al. 2021, section 2.2). Pure functions; used by the engine, by plan and by the tests of bubbles.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "parallelism/plan.h"
+
+namespace quadrille {
+
+struct Task {
+  enum class Kind : std::uint8_t { forward, backward } kind = Kind::forward;
+  int micro_batch = 0;
+  int chunk = 0;  // of this rank's runs of layers; run c of stage s is number c * stages + s of the model's
+  bool operator==(const Task&) const = default;
+};
+
+// The tasks of one stage. Throws Error: an interleaved schedule whose stages do not divide the micro-batches.
+std::vector<Task> tasks_of(Schedule, int stage, int stages, int chunks, int micro_batches);
+// Empty when the schedule can run so many micro-batches; else what was found and the nearest legal numbers.
+std::string refusal_of(Schedule, int stages, std::int64_t micro_batches);
+// How many micro-batches are begun and not done at the same time, at most.
+int in_flight(const std::vector<Task>&);
+
+// The share of time that stages idle when every forward and backward of a run of layers takes unit time, found by
+// playing the tasks of all stages: (p-1)/(m+p-1), interleaved (p-1)/(vm+p-1).
+double bubble_share(Schedule, int stages, int chunks, int micro_batches);
+
+}  // namespace quadrille
