@@ -51,7 +51,7 @@ LiveLine::~LiveLine() { clear(); }
 
 bool LiveLine::due(double now) const { return now - last_ >= (terminal_ ? kTerminalPeriod : kPlainPeriod); }
 
-void LiveLine::show(std::string text, double now) {
+void LiveLine::rewrite(std::string text, double now) {
   last_ = now;
   if (terminal_) {
     text = cut_to_terminal(std::move(text), out_);
@@ -64,7 +64,7 @@ void LiveLine::show(std::string text, double now) {
 }
 
 void LiveLine::announce(const std::string& text, bool lasting, double now) {
-  if (terminal_ || lasting) show(text, now);
+  if (terminal_ || lasting) rewrite(text, now);
 }
 
 void LiveLine::print(const std::string& line) {

@@ -27,8 +27,8 @@ class LiveLine {
   LiveLine& operator=(const LiveLine&) = delete;
 
   bool due(double now) const;  // seconds of any monotonic clock
-  void show(const LiveStatus& status, double now) { show("  " + live_text(status), now); }
-  void show(std::string text, double now);
+  void show(const LiveStatus& status, double now) { rewrite("  " + live_text(status), now); }
+  void rewrite(std::string text, double now);  // the live line, as a whole
   // On a terminal until the next line; elsewhere only if `lasting`.
   void announce(const std::string& text, bool lasting, double now);
   void print(const std::string& line);  // a lasting line; the live one moves below it

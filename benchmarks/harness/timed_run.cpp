@@ -162,7 +162,7 @@ void TimedRun::evaluate(std::int64_t done) {
   const WatchedDataset watched(set, [&](std::int64_t window) {
     if (!p_.live) return;
     if (const double now = p_.clock.seconds(); p_.live->due(now))
-      p_.live->show(evaluating_text(done, window, set.size()), now);
+      p_.live->rewrite(evaluating_text(done, window, set.size()), now);
   });
   const EvaluationReport report = p_.trainer.evaluate(watched);
   const double end = p_.clock.seconds();

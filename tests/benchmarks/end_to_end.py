@@ -299,7 +299,7 @@ def bad_data():
     refused("empty file", ["run", text_suite("e", ["empty.txt"], ["good.txt"]), *base], "empty.txt", folder=folder)
     refused("short text", ["run", text_suite("s", ["short.txt"], ["letters.txt"]), *base], "short.txt", folder=folder)
     for kind, batch in (("byte", 1000), ("bpe", 1000), ("bpe", 100)):  # 1180 bytes make windows of 8: 147 of bytes, fewer of pairs
-        tokenizer = {"kind": kind, **({"vocabulary": 300} if kind == "bpe" else {})}
+        tokenizer = {"kind": kind, **({"vocabulary": 280} if kind == "bpe" else {})}
         for words in (["run"], ["plan"], ["run", "--dry-run"]):
             end = ["--backend", "reference"] if words == ["plan"] else base
             refused(f"{kind} text shorter than a batch of {batch}", [words[0], text_suite(

@@ -191,7 +191,7 @@ TEST_F(Suite, TargetMustBeInTheUnitOfTheData) {
 
 TEST_F(Suite, ASuiteIsAnObject) {
   std::ofstream(options_.suite) << "[1, 2]";
-  EXPECT_TRUE(has(refusal(), "found array, wanted an object")) << refusal();
+  EXPECT_TRUE(has(refusal(), "found an array, wanted an object")) << refusal();
 }
 
 TEST_F(Suite, EvaluationsNeedASetToEvaluate) {
