@@ -47,6 +47,7 @@ int verify(const DataOptions& options) {
   RunOptions run;
   run.suite = options.suite;
   run.data = options.data;
+  run.backend = "reference";  // nothing is computed; this one is in every build
   const Experiment experiment = resolve(run, 1, "threads");
   CoverageOptions coverage;
   coverage.seed = experiment.workload.seed;

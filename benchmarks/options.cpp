@@ -11,6 +11,8 @@
 #include <cmath>
 #include <limits>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "benchmarks/harness/text.h"
 #include "core/build.h"
@@ -24,12 +26,9 @@ constexpr const char* kHead = "Quadrille: train, time and check distributed trai
 
 constexpr const char* kFoot = R"(Examples
   quadrille run gpt_tiny                              train to the target on this machine, print the score
-  quadrille run gpt_tiny --ranks 2 --strategy data    the same numbers from two ranks
   quadrille run gpt_tiny --runs 5 --out results/mine  five seeds and their olympic mean
-  quadrille run gpt_tiny --set training.rate.peak=2e-3 --dry-run
-                                                      what would run, and where each value comes from
-  mpirun --quiet -n 4 quadrille run gpt_tiny --world mpi --strategy tensor
-                                                      with more ranks than cores add --oversubscribe
+  quadrille plan gpt_tiny --ranks 8 --strategy data_tensor --set mesh.x=4
+                                                      what each of them would hold, compute and send
   quadrille compare results/mine --published          beside published numbers
   quadrille check --layouts --ranks 4                 is every way to split a model over 4 ranks right?
 
@@ -41,6 +40,36 @@ Exit codes
   130, 143  ended by Ctrl-C or SIGTERM; an MPI launcher gives its own code then
 
 More: quadrille VERB --help)";
+
+constexpr const char* kRunFoot = R"(Examples
+  quadrille run gpt_tiny                              train to the target on this machine, print the score
+  quadrille run gpt_tiny --steps 100                  a quick look
+  quadrille run gpt_tiny --ranks 2 --strategy data    the same numbers from two ranks
+  quadrille run gpt_tiny --runs 5 --out results/mine  five seeds and their olympic mean
+  quadrille run gpt_tiny --set training.rate.peak=2e-3 --dry-run
+                                                      what would run, and where each value comes from
+  mpirun --quiet -n 2 quadrille run gpt_tiny --world mpi --strategy tensor
+                                                      with more ranks than cores add --oversubscribe to both;
+                                                      as root Open MPI wants OMPI_ALLOW_RUN_AS_ROOT=1 and
+                                                      OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)";
+
+constexpr const char* kPlanFoot = R"(Examples
+  quadrille plan gpt_tiny --ranks 8 --strategy data
+  quadrille plan llama31_8b --ranks 1024 --strategy data_tensor --set mesh.x=8 --set training.batch_size=128)";
+
+constexpr const char* kScoreFoot = R"(Example
+  quadrille score results/mine        after: quadrille run gpt_tiny --runs 5 --out results/mine)";
+
+constexpr const char* kCompareFoot = R"(Examples
+  quadrille compare results/mine/record_0.json results/mine/record_1.json
+  quadrille compare results/mine --published)";
+
+constexpr const char* kDataFoot = R"(Examples
+  quadrille data fetch austen
+  quadrille data verify austen
+  quadrille data verify --suite gpt_tiny
+  quadrille data show austen/emma.txt --count 8
+  quadrille data prepare austen emma.txt --output emma.bin --tokenizer '{"kind": "bpe", "vocabulary": 512}')";
 
 // Our own checks of numbers: the library's accept what 64 bits cannot hold by clamping it, and name limits of 300
 // digits.
@@ -127,8 +156,7 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
       ->allow_extra_args(false);
   app.add_option("--data", run.data, "where data sets lie")->capture_default_str();
   if (plan) return;
-  app.add_option("--world", run.world, "threads or mpi [mpi under a launcher, else threads]")
-      ->check(CLI::IsMember({"threads", "mpi"}));
+  app.add_option("--world", run.world, "threads or mpi [mpi under a launcher, else threads]");
   app.add_option("--threads", run.threads, "threads of each rank [usable cores / ranks of a host]")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--runs", run.runs, "so many runs with different seeds (run.runs)")->check(whole(1, 10000));
@@ -155,7 +183,10 @@ void add_compare(CLI::App& app, CompareOptions& compare) {
   app.add_option("first", compare.first, "a record.json, or the folder of a run")->required();
   app.add_option("second", compare.second, "another one: compared step by step");
   app.add_flag("--published", compare.published, "beside published rows, never dividing unlike conditions");
-  app.add_option("--tolerance", compare.tolerance, "relative difference of losses that counts as equal")
+  app.add_option(
+         "--tolerance", compare.tolerance,
+         "relative difference of losses and evaluations that counts as equal. 0: bit for bit, as one layout gives "
+         "twice; another layout, back end or machine rounds differently (try 1e-4). Times are shown, never judged")
       ->check(real(true))
       ->capture_default_str();
   app.add_option("--rows", compare.rows, "published rows to print at most")
@@ -184,6 +215,7 @@ void add_data(CLI::App& app, DataOptions& data) {
   app.require_subcommand(1);
   const auto verb = [&](const char* name, const char* text, Action action) {
     CLI::App* sub = app.add_subcommand(name, text);
+    sub->footer("");
     sub->add_option("--data", data.data, "where data sets lie")->capture_default_str();
     sub->parse_complete_callback([&data, action] { data.action = action; });
     return sub;
@@ -226,6 +258,10 @@ Options read_options(int count, const char* const* words) {
   CLI::App* check = app.add_subcommand("check", "is every layout of a toy model equal to the serial run?");
   CLI::App* list = app.add_subcommand("list", "suites, strategies, models and data sets");
   CLI::App* info = app.add_subcommand("info", "this machine, and what this program was built with");
+  const std::vector<std::pair<CLI::App*, const char*>> feet = {
+      {run, kRunFoot},   {plan, kPlanFoot}, {score, kScoreFoot}, {compare, kCompareFoot},
+      {data, kDataFoot}, {list, ""},        {info, ""}};
+  for (const auto& [verb, foot] : feet) verb->footer(foot);
   add_run_options(*run, options.run, false);
   RunOptions planned;
   add_run_options(*plan, planned, true);

@@ -130,6 +130,7 @@ std::string traffic_text(const Forecast& f) {
 int plan_command(const RunOptions& options) {
   RunOptions planned = options;
   planned.dry_run = true;
+  if (!options.world.empty()) world_named(options.world);  // throws when there is none of this name
   const int ranks = options.ranks.value_or(options.world == "mpi" ? launcher_from_environment().ranks : 1);
   Experiment experiment = resolve(planned, ranks, options.world.empty() ? "threads" : options.world);
   experiment.workload.threads = options.threads.value_or(1);

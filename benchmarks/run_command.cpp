@@ -36,6 +36,8 @@ int run_command(const RunOptions& options, const RunClock& clock, std::atomic<bo
   std::string world = options.world;
   if (world.empty()) world = launcher.ranks > 1 && !options.allow_singleton ? "mpi" : "threads";
   const WorldKind& kind = world_named(world);
+  require(kind.name != "counting",
+          "world counting computes nothing, so nothing can be trained in it; use quadrille plan");
   refuse_accidental_singletons(launcher, world, options.allow_singleton);
   backend_named(options.backend.value_or("cpu"));
   if (!options.out.empty()) refuse_used_folder(options.out);

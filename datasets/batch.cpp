@@ -70,11 +70,12 @@ Batch evaluation_batch(const Dataset& data, std::int64_t first_window, Slice row
 }
 
 void require_one_batch(const Dataset& data, std::int64_t batch_size) {
-  require(
-      data.size() >= batch_size,
+  if (data.holds_windows(batch_size)) return;
+  fail(
       "the training data make {} windows of {} ids; one step takes {} rows, that is {} x {} + 1 = {} tokens. Use more "
       "data, fewer rows or shorter windows",
-      data.size(), data.tokens(), batch_size, batch_size, data.tokens(), batch_size * data.tokens() + 1);
+      data.size(), data.tokens(), batch_size, batch_size, data.tokens(),
+      static_cast<double>(batch_size) * static_cast<double>(data.tokens()) + 1);
 }
 
 }  // namespace quadrille

@@ -27,7 +27,10 @@ struct Batch {
 class Dataset {
  public:
   virtual ~Dataset() = default;
-  virtual std::int64_t size() const = 0;        // windows in one pass
+  virtual std::int64_t size() const = 0;  // windows in one pass
+  // Whether one pass has at least so many windows: told from the sizes of files where these decide it. Text whose ids
+  // must be made is otherwise encoded as far as needed, and that is forgotten again: a run does it within its time.
+  virtual bool holds_windows(std::int64_t windows) const { return size() >= windows; }
   virtual std::int64_t tokens() const = 0;      // ids per window
   virtual std::int64_t vocabulary() const = 0;  // ids are below this
   // What the labels of one whole pass stand for, so that nats per token become nats per character: e.g. 466,853.

@@ -84,6 +84,18 @@ class EncodedText : public Tokens {
   EncodedText(TextFiles files, std::shared_ptr<const Tokenizer> tokenizer, Documents documents, bool end_of_text)
       : files_(std::move(files)), tokenizer_(std::move(tokenizer)), documents_(documents), end_of_text_(end_of_text) {}
   std::int64_t count() const override { return static_cast<std::int64_t>(encoded().size()); }
+  // A token is at least one byte, and at most as long as the longest of the vocabulary. Between these bounds only
+  // encoding can tell; such a text is no longer than `tokens` of the longest.
+  bool holds(std::int64_t tokens) const override {
+    std::int64_t bytes = 0;
+    for (std::size_t i = 0; i < files_.size(); ++i) bytes += files_.file(i).size();
+    if (bytes / longest_token() >= tokens) return true;
+    if (bytes < tokens && !end_of_text_) return false;
+    std::vector<std::int32_t> ids;
+    for (std::size_t i = 0; i < files_.size() && static_cast<std::int64_t>(ids.size()) < tokens; ++i)
+      encode(files_.file(i), ids);
+    return static_cast<std::int64_t>(ids.size()) >= tokens;
+  }
   std::int64_t vocabulary() const override { return tokenizer_->vocabulary(); }
   std::string name() const override { return files_.name(); }
   std::string unit() const override { return "character"; }
@@ -108,6 +120,11 @@ class EncodedText : public Tokens {
     require(tokens.first >= 0 && tokens.count >= 0 && tokens.end() <= static_cast<std::int64_t>(ids.size()),
             "tokens [{}, {}) of {}, which holds {}", tokens.first, tokens.end(), name(), ids.size());
     return std::span(ids).subspan(static_cast<std::size_t>(tokens.first), static_cast<std::size_t>(tokens.count));
+  }
+  std::int64_t longest_token() const {  // in bytes
+    std::size_t longest = 1;
+    for (std::int32_t id = 0; id < vocabulary(); ++id) longest = std::max(longest, tokenizer_->bytes_of(id).size());
+    return static_cast<std::int64_t>(longest);
   }
   const std::vector<std::int32_t>& encoded() const {
     std::call_once(once_, [this] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Windows over a row of ids: the training cut, which moves from epoch to epoch, and the evaluation cut, which does not.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "core/error.h"
@@ -56,6 +57,9 @@ class TrainingWindows : public Windows {
         source_->name(), count, tokens_, tokens_, tokens_ + 1);
     return (count - 1) / tokens_;
   }
+  bool holds_windows(std::int64_t windows) const override {
+    return windows <= (std::numeric_limits<std::int64_t>::max() - 1) / tokens_ && source_->holds(windows * tokens_ + 1);
+  }
   std::int64_t labels() const override { return size() * tokens_; }
   void read(std::int64_t epoch, std::int64_t index, std::span<std::int32_t> ids,
             std::span<std::int32_t> labels) const override {
@@ -78,6 +82,10 @@ class EvaluationWindows : public Windows {
  public:
   using Windows::Windows;
   std::int64_t size() const override { return (labels() + tokens_ - 1) / tokens_; }
+  bool holds_windows(std::int64_t windows) const override {
+    return windows - 1 <= (std::numeric_limits<std::int64_t>::max() - 2) / tokens_ &&
+           source_->holds((windows - 1) * tokens_ + 2);
+  }
   std::int64_t labels() const override {
     const std::int64_t count = source_->count();
     require(count >= 2, "{} holds {} tokens; evaluation takes at least 2: the first has no label", source_->name(),

@@ -48,6 +48,8 @@ const Backend& backend_named(std::string_view name) {
     require(backend.absent_because.empty(), "back end \"{}\" is not in this build: {}", name, backend.absent_because);
     return backend;
   }
+  require(name != "cuda", "back end \"cuda\" is not part of this version, which has no GPU code: it has {}",
+          fmt::join(names, ", "));
   const std::string near = nearest(name, names);
   fail("unknown back end \"{}\": {}the known ones are {}", name,
        near.empty() ? "" : fmt::format("did you mean \"{}\"? ", near), fmt::join(names, ", "));

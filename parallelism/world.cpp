@@ -2,6 +2,7 @@
 #include "parallelism/world.h"
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,9 +11,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "core/error.h"
+#include "core/json.h"
 
 namespace quadrille {
 
@@ -53,12 +57,20 @@ const WorldKind& world_named(std::string_view name) {
       {"mpi", run_mpi, mpi_absent_because()},
       {"counting", run_counting, {}},
   }};
+  std::vector<std::string> names;
   for (const WorldKind& kind : kWorlds) {
-    if (kind.name != name) continue;
+    if (kind.name != name) {
+      names.emplace_back(kind.name);
+      continue;
+    }
     require(kind.absent_because.empty(), "world {} is not in this program: {}", name, kind.absent_because);
     return kind;
   }
-  fail("there is no world {}: threads, mpi and counting are known", name);
+  const std::string known = fmt::format("{}", fmt::join(names, ", "));
+  require(name != "nccl", "world \"nccl\" is not part of this version, which has no GPU code: it has {}", known);
+  const std::string near = nearest(name, names);
+  fail("unknown world \"{}\": {}the known ones are {}", name,
+       near.empty() ? "" : fmt::format("did you mean \"{}\"? ", near), known);
 }
 
 // A size says it outright, once some variable gives one. Where there is only a rank, any but 0 proves company. All

@@ -180,6 +180,9 @@ std::string comparison_text(const Record& first, const Record& second, const Com
   text += c.first_divergence ? fmt::format("Divergence   first at step {} (relative difference above {:g})\n",
                                            *c.first_divergence, tolerance)
                              : fmt::format("Divergence   none beyond {:g}\n", tolerance);
+  if (c.first_divergence && c.numbers.empty() && !c.surroundings.empty())
+    text +=
+        "             another layout, back end or machine rounds differently; --tolerance says what counts as equal\n";
   if (c.largest_difference > 0)
     text += fmt::format("Largest      {:.3g} of the loss at step {}; {:.3g} of the gradient norm\n",
                         c.largest_difference, c.largest_at, c.largest_norm_difference);

@@ -194,10 +194,7 @@ void open_data(Experiment& experiment, const Json& data, const Json& model, cons
   try {
     experiment.data = open_datasets(data, experiment.tokens, options.data);
     experiment.workload.vocabulary = experiment.data.train->vocabulary();
-    // Counting windows may mean reading the text: a run does that after its clock has started.
-    const Json* source = data.find("source");
-    const bool text = !source || (source->is_string() && source->string() == "text");
-    if ((options.dry_run || !text) && experiment.workload.training.batch_size > 0)
+    if (experiment.workload.training.batch_size > 0)
       problems.catching([&] { require_one_batch(*experiment.data.train, experiment.workload.training.batch_size); });
   } catch (const Error& error) {
     const Json* words = model.find("vocabulary");

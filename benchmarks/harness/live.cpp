@@ -51,9 +51,8 @@ LiveLine::~LiveLine() { clear(); }
 
 bool LiveLine::due(double now) const { return now - last_ >= (terminal_ ? kTerminalPeriod : kPlainPeriod); }
 
-void LiveLine::show(const LiveStatus& status, double now) {
+void LiveLine::rewrite(std::string text, double now) {
   last_ = now;
-  std::string text = "  " + live_text(status);
   if (terminal_) {
     text = cut_to_terminal(std::move(text), out_);
     fmt::print(out_, "\r{:<{}}", text, width_);
@@ -64,15 +63,8 @@ void LiveLine::show(const LiveStatus& status, double now) {
   std::fflush(out_);
 }
 
-void LiveLine::announce(const std::string& text, bool lasting) {
-  if (terminal_) {
-    const std::string line = cut_to_terminal(text, out_);
-    fmt::print(out_, "\r{:<{}}", line, width_);
-    width_ = line.size();
-  } else if (lasting) {
-    fmt::print(out_, "{}\n", text);
-  }
-  std::fflush(out_);
+void LiveLine::announce(const std::string& text, bool lasting, double now) {
+  if (terminal_ || lasting) rewrite(text, now);
 }
 
 void LiveLine::print(const std::string& line) {

@@ -27,9 +27,10 @@ class LiveLine {
   LiveLine& operator=(const LiveLine&) = delete;
 
   bool due(double now) const;  // seconds of any monotonic clock
-  void show(const LiveStatus&, double now);
-  void announce(const std::string& text,
-                bool lasting);          // on a terminal until the next line; elsewhere only if `lasting`
+  void show(const LiveStatus& status, double now) { rewrite("  " + live_text(status), now); }
+  void rewrite(std::string text, double now);  // the live line, as a whole
+  // On a terminal until the next line; elsewhere only if `lasting`.
+  void announce(const std::string& text, bool lasting, double now);
   void print(const std::string& line);  // a lasting line; the live one moves below it
   void clear();
 

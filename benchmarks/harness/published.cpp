@@ -221,6 +221,20 @@ std::optional<Json> floors_of(const Record& record, const Json& floors) {
   return {};
 }
 
+StandIn stand_in(const std::vector<Record>& runs, const Score& score) {
+  StandIn best{runs.front(), 0};
+  for (std::size_t i = 1; score.valid && i < runs.size(); ++i) {
+    const auto& here = runs[i].seconds_to_target;
+    const auto& there = best.record.seconds_to_target;
+    if (here && (!there || std::abs(*here - score.seconds) < std::abs(*there - score.seconds))) best = {runs[i], i};
+  }
+  if (!score.valid)
+    best.record.seconds_to_target.reset();
+  else if (best.record.seconds_to_target)
+    best.record.seconds_to_target = score.seconds;
+  return best;
+}
+
 std::string published_text(const Record& record, const std::string& folder, const Json& floors, std::size_t rows) {
   std::string text = fmt::format("{}, seed {}, {} on {}: {}\n\n", suite_title(record), record.seed, record.stop_reason,
                                  hardware_of(record), record.verdict.valid ? "valid" : "NOT VALID");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "benchmarks/harness/record.h"
+#include "benchmarks/harness/score.h"
 #include "core/json.h"
 
 namespace quadrille {
@@ -21,6 +22,14 @@ std::optional<double> speed_ratio(const Record&, const Json& row);
 std::vector<Json> nearest_rows(const std::vector<Json>& rows, std::int64_t parameters, std::size_t count);
 // Floors of the run's data set, or nothing: {metric, how, floors}.
 std::optional<Json> floors_of(const Record&, const Json& floors);
+
+// A set of runs is set beside published numbers by its score: the run whose time is nearest to it, with the score for
+// its time to train, or without any when the set is not valid. `runs` must not be empty.
+struct StandIn {
+  Record record;
+  std::size_t index = 0;  // which of the runs
+};
+StandIn stand_in(const std::vector<Record>& runs, const Score& score);
 
 std::string published_text(const Record&, const std::string& folder, const Json& floors, std::size_t rows);
 

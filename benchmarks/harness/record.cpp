@@ -3,6 +3,7 @@
 #include "benchmarks/harness/record.h"
 
 #include <filesystem>
+#include <map>
 
 #include "benchmarks/harness/fields.h"
 #include "core/error.h"
@@ -117,12 +118,32 @@ Record record_from(const Json& json) {
   return record;
 }
 
+std::vector<std::string> records_of_set(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::map<long long, std::string> numbered;
+  if (!fs::is_directory(folder)) return {};
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("record_") || !name.ends_with(".json")) continue;
+    const std::string digits = name.substr(7, name.size() - 12);
+    if (!digits.empty() && digits.size() < 10 && digits.find_first_not_of("0123456789") == std::string::npos)
+      numbered[std::stoll(digits)] = entry.path().string();
+  }
+  std::vector<std::string> files;
+  for (const auto& [number, path] : numbered) files.push_back(path);
+  return files;
+}
+
 Record read_record(const std::string& path_or_folder) {
   namespace fs = std::filesystem;
   const fs::path path =
       fs::is_directory(path_or_folder) ? fs::path(path_or_folder) / "record.json" : fs::path(path_or_folder);
-  require(fs::exists(path), "{} does not exist; give a record.json, or the --out folder of a run that ended",
-          path.string());
+  if (!fs::exists(path)) {
+    const std::vector<std::string> set = records_of_set(path_or_folder);
+    require(set.empty(), "{} holds the records of {} run{}; name the one that is meant, such as {}", path_or_folder,
+            set.size(), set.size() == 1 ? "" : "s", set.empty() ? "" : set.front());
+    fail("{} does not exist; give a record.json, or the --out folder of a run that ended", path.string());
+  }
   try {
     return record_from(read_json(path.string()));
   } catch (const Error& error) {

@@ -133,6 +133,9 @@ inline constexpr const char* kDiverged = "diverged";
 Json record_json(const Record&);
 Record record_from(const Json&);  // throws Error: missing fields, another schema version
 Record read_record(const std::string& path_or_folder);
+// record_0.json, record_1.json, ... of the folder that `--runs N` leaves, in the order of their numbers; empty when it
+// holds none, or is no folder.
+std::vector<std::string> records_of_set(const std::string& folder);
 Json rank_line_json(const RankLine&);  // ranks send theirs to rank 0
 RankLine rank_line_from(const Json&);
 

@@ -5,7 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 #include "benchmarks/harness/environment.h"
 #include "benchmarks/harness/text.h"
@@ -22,7 +22,20 @@ std::string wrapped(const std::string& label, const std::vector<std::string>& li
   return text;
 }
 
+// "--steps 5" when the command line set the number of steps, the run ended with them, and nothing else is to be said
+// than that they did not lead to the target: somebody had a quick look. The verdict stays as it is.
+std::string quick_look(const Record& record) {
+  const Json* origin = record.origins.find("training.steps");
+  const auto& reasons = record.verdict.reasons;
+  const bool cut = origin && origin->is_string() && origin->string().starts_with("--steps ") &&
+                   record.stop_reason == stop::kSteps && reasons.size() == 1 &&
+                   reasons.front().starts_with("target not reached");
+  return cut ? origin->string() : std::string();
+}
+
 std::string headline(const Record& record) {
+  if (const std::string steps = quick_look(record); !steps.empty())
+    return fmt::format("SCORE  none: a quick look, not a result (the steps were set by {})\n", steps);
   const char* verdict = !record.verdict.valid  ? "NOT VALID"
                         : !record.timed_claims ? "valid training, NOT VALID as a timed claim"
                                                : "valid";
@@ -82,12 +95,18 @@ std::string utilisation_table(const Record& record) {
   return text;
 }
 
+// Largest first. What is below zero is a rounding of clocks: it counts as nothing, and the others share the whole.
 std::string phase_lines(const Record& record) {
-  std::string text = "\n  where the time went:";
+  constexpr double kLeastShown = 0.0005;
+  std::vector<std::pair<double, std::string>> phases;
+  double sum = 0;
   for (const auto& [name, seconds] : record.phases_seconds)
-    if (std::abs(seconds) >= 0.0005 * record.timed_seconds)
-      text +=
-          fmt::format(" {} {},", name, record.timed_seconds > 0 ? text_percent(seconds / record.timed_seconds) : "n/a");
+    if (seconds > 0) phases.emplace_back(seconds, name), sum += seconds;
+  if (phases.empty()) return {};
+  std::stable_sort(phases.begin(), phases.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text = "\n  where the time went:";
+  for (const auto& [seconds, name] : phases)
+    if (seconds >= kLeastShown * sum) text += fmt::format(" {} {},", name, text_percent(seconds / sum));
   text.back() = '\n';
   return text;
 }
@@ -167,7 +186,7 @@ std::string run_line(const Experiment& experiment, int run, std::int64_t seed, s
 
 std::string last_screen(const Record& record, const std::string& record_path) {
   std::string text = fmt::format("\n{}  {:<12}{}\n", headline(record), "suite", suite_title(record));
-  text += wrapped("not valid", record.verdict.reasons);
+  text += wrapped(quick_look(record).empty() ? "not valid" : "no result", record.verdict.reasons);
   text += quality_line(record) + step_lines(record) + utilisation_table(record) + phase_lines(record) +
           traffic_table(record) + memory_table(record);
   if (!record.verdict.notes.empty()) text += fmt::format("\n{}", wrapped("note", record.verdict.notes));

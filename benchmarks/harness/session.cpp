@@ -9,6 +9,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "benchmarks/harness/agree.h"
 #include "benchmarks/harness/assemble.h"
 #include "benchmarks/harness/environment.h"
 #include "benchmarks/harness/launch.h"
@@ -35,25 +36,6 @@ namespace fs = std::filesystem;
 void print(const std::string& text) {
   fmt::print("{}", text);
   std::fflush(stdout);
-}
-
-// Does `work` on every rank that has it to do; if any fails, the lowest failing rank tells and the others keep silent.
-template <class Work>
-void agree(Communicator& world, bool mine, Work work) {
-  std::string failure;
-  if (mine) {
-    try {
-      work();
-    } catch (const Error& error) {
-      failure = error.what();
-    }
-  }
-  const std::vector<Json> all = world.exchange(failure);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].string().empty()) continue;
-    if (static_cast<int>(rank) == world.rank()) fail("{}", failure);
-    throw Poisoned(all[rank].string());
-  }
 }
 
 // What must be the same on all ranks: it decides what is trained, or what they say to each other.

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "benchmarks/harness/text.h"
+#include "benchmarks/harness/watched.h"
 #include "core/error.h"
 
 namespace quadrille {
@@ -25,6 +26,11 @@ Json counters(std::int64_t samples, std::int64_t step, std::int64_t epoch) {
   json.set("step_num", step);
   json.set("epoch_num", epoch);
   return json;
+}
+
+std::string evaluating_text(std::int64_t step, std::int64_t window, std::int64_t windows) {
+  return fmt::format("  evaluating {} windows after step {}: {:3.0f} %", text_grouped(windows), step,
+                     100.0 * static_cast<double>(window) / static_cast<double>(std::max<std::int64_t>(1, windows)));
 }
 
 }  // namespace
@@ -67,7 +73,6 @@ void TimedRun::start() {
   if (p_.scans_data) {
     p_.experiment.data.train->scan();
     if (p_.experiment.data.evaluate) p_.experiment.data.evaluate->scan();
-    require_one_batch(*p_.experiment.data.train, p_.experiment.workload.training.batch_size);
   }
   p_.world.barrier();
   if (p_.log) {
@@ -158,11 +163,16 @@ void TimedRun::evaluate(std::int64_t done) {
   // A long evaluation must not look like a run that hangs; where lines last, only long ones are announced.
   constexpr double kLong = 5;
   const bool may_be_long = trace_.evaluations.empty() || trace_.evaluations.back().seconds > kLong;
-  if (p_.live)
-    p_.live->announce(fmt::format("  evaluating {} windows after step {} ...", set.size(), done), may_be_long);
   const Tally before = Tally::of(p_.ledger);
   const double begin = p_.clock.seconds();
-  const EvaluationReport report = p_.trainer.evaluate(set);
+  if (p_.live) p_.live->announce(evaluating_text(done, 0, set.size()), may_be_long, begin);
+  // Windows are read in order, and every rank has its share of each part of the set.
+  const WatchedDataset watched(set, [&](std::int64_t window) {
+    if (!p_.live) return;
+    if (const double now = p_.clock.seconds(); p_.live->due(now))
+      p_.live->rewrite(evaluating_text(done, window, set.size()), now);
+  });
+  const EvaluationReport report = p_.trainer.evaluate(watched);
   const double end = p_.clock.seconds();
   evaluation_ += Tally::of(p_.ledger) - before;
   evaluation_seconds_ += end - begin;
@@ -188,7 +198,7 @@ void TimedRun::evaluate(std::int64_t done) {
     p_.live->print(fmt::format("  after step {}: {:.4f} nats per {}{}, evaluated in {}", done, report.quality,
                                set.unit(), target ? fmt::format(" (target {})", text_number(target->value)) : "",
                                text_seconds(end - begin)));
-  logging_seconds_ += p_.clock.seconds() - end;
+  if (!line.reached) logging_seconds_ += p_.clock.seconds() - end;  // the clock of the run has stopped otherwise
 }
 
 // Only the clock of rank 0 counts, so that no two ranks can disagree; it also says after which step it will be asked

@@ -99,6 +99,18 @@ TEST(Comparison, ConditionsAreNamedAndTimesNotDivided) {
             std::string::npos);
 }
 
+TEST(Comparison, RoundingOfAnotherLayoutIsExplained) {
+  const Record a = good_record();
+  Record b = a;
+  b.steps[3].loss *= 1 + 1e-7;
+  const auto text = [&] { return comparison_text(a, b, compare_records(a, b, 0), 0); };
+  EXPECT_EQ(text().find("rounds differently"), std::string::npos);  // one layout: its losses must be equal
+  b.strategy = "tensor";
+  EXPECT_NE(text().find("rounds differently"), std::string::npos);
+  b.seed = 8;
+  EXPECT_EQ(text().find("rounds differently"), std::string::npos);  // the seed explains it
+}
+
 Json like_row() {  // what good_record was run under
   return parse_json(
       R"({"benchmark": "gpt_test", "target_value": 1.7, "chip": "Chip A", "chips": 1, "batch_rows": 8, "precision": "f32", "minutes": 0.04})",
@@ -184,6 +196,25 @@ TEST(Published, NearestSizesComeFirst) {
   ASSERT_EQ(near.size(), 2U);
   EXPECT_EQ(near[0].at("model").string(), "small");
   EXPECT_EQ(near[1].at("model").string(), "middle");
+}
+
+TEST(Published, ASetStandsThereByItsScore) {
+  std::vector<Record> runs(4, good_record());
+  runs[0].seconds_to_target = 1.0, runs[1].seconds_to_target.reset(), runs[2].seconds_to_target = 1.3;
+  runs[3].seconds_to_target = 1.6;
+  Score score;
+  score.valid = true, score.seconds = 1.25;
+  const StandIn chosen = stand_in(runs, score);
+  EXPECT_EQ(chosen.index, 2U);
+  EXPECT_DOUBLE_EQ(*chosen.record.seconds_to_target, 1.25);
+  std::swap(runs[0], runs[1]);  // the first did not reach the target
+  EXPECT_EQ(stand_in(runs, score).index, 2U);
+  score.valid = false;
+  EXPECT_FALSE(stand_in(runs, score).record.seconds_to_target);
+  EXPECT_FALSE(speed_ratio(stand_in(runs, score).record, like_row()));
+  for (Record& run : runs) run.target.reset(), run.seconds_to_target.reset();  // fixed steps
+  score.valid = true;
+  EXPECT_FALSE(stand_in(runs, score).record.seconds_to_target);
 }
 
 TEST(Published, SuiteWithoutRowsGetsFloorsAndSaysSo) {

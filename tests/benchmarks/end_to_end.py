@@ -182,6 +182,10 @@ def sets_of_runs():
         expect(os.path.exists(out("set/" + name)), f"--runs 3 leaves {name}")
     done = run("score", out("set"))
     expect(done.returncode == 0 and "Score" in done.stdout, "score of a folder", done)
+    done = run("compare", out("set"), "--published")
+    expect(done.returncode == 0 and "Score" in done.stdout and "the run nearest to the score" in done.stdout
+           and "not to be divided" in done.stdout, "a set beside published numbers", done)
+    refused("a set beside one run", ["compare", out("set"), out("a")], "the records of 3 runs", "record_0.json")
     done = run("score", out("a"))
     expect("not an olympic mean" in done.stdout, "one run is no olympic mean", done)
 
@@ -206,6 +210,10 @@ def other_endings():
     expect(done.returncode == 0 and "per step" in done.stdout, "fixed steps without a target", done)
     done = run("run", suite(), "--backend", "reference", "--steps", "2", "--out", out("two"))
     expect("too few steps" in done.stdout, "two steps are too few", done)
+    done = run("run", suite("hard", run__target__value=0.01), "--backend", "reference", "--steps", "6", "--out", out("look"))
+    expect(done.returncode == NOT_REACHED and "a quick look, not a result" in done.stdout and "NOT VALID" not in done.stdout,
+           "fewer steps are a quick look", done)
+    expect(not read_record("look")["verdict"]["valid"], "a quick look is not valid")
     done = run("run", suite(), "--backend", "reference", "--ranks", "2", "--oversubscribe", "--trace", out("trace.json"), "--out", out("traced"))
     with open(out("trace.json"), encoding="utf-8") as file:
         ranks = {event["pid"] for event in json.load(file)["traceEvents"]}
@@ -230,7 +238,13 @@ def suites_and_options():
     refused("batch arithmetic", ["run", suite(), "--ranks", "3", *base], "batch_size 4", "small.json:", folder=bad)
     refused("unknown option", ["run", suite(), "--rank", "3"], "--rank")
     refused("no verb", [], "--help")
-    refused("unknown back end", ["run", suite(), "--backend", "refernce"], "reference")
+    for words in (["run", suite()], ["run", suite(), "--dry-run"], ["plan", suite()]):
+        refused("unknown back end", [*words, "--backend", "refernce"], 'did you mean "reference"?', "reference, cpu, counting")
+        refused("no back end of this version", [*words, "--backend", "cuda"], "not part of this version", "reference, cpu, counting")
+    for words in (["run", suite()], ["run", suite(), "--dry-run"]):
+        refused("unknown world", [*words, "--world", "thread"], 'did you mean "threads"?', "threads, mpi, counting")
+        refused("no world of this version", [*words, "--world", "nccl"], "not part of this version", "threads, mpi, counting")
+    refused("a world that only counts", ["run", suite(), "--world", "counting"], "quadrille plan")
     refused("too many threads", ["run", suite(), *base, "--threads", "4096"], "--oversubscribe", folder=bad)
     refused("more ranks than cores", ["run", suite(), *base, "--ranks", "4096", "--set", "training.batch_size=4096", "--set",
                                      "data.train_tokens=1000000"], "4096 ranks of 1 thread",
@@ -284,7 +298,14 @@ def bad_data():
     refused("missing file", ["run", text_suite("m", ["good.txt"], ["none.txt"]), *base], "none.txt", folder=folder)
     refused("empty file", ["run", text_suite("e", ["empty.txt"], ["good.txt"]), *base], "empty.txt", folder=folder)
     refused("short text", ["run", text_suite("s", ["short.txt"], ["letters.txt"]), *base], "short.txt", folder=folder)
-    again()
+    for kind, batch in (("byte", 1000), ("bpe", 1000), ("bpe", 100)):  # 1180 bytes make windows of 8: 147 of bytes, fewer of pairs
+        tokenizer = {"kind": kind, **({"vocabulary": 280} if kind == "bpe" else {})}
+        for words in (["run"], ["plan"], ["run", "--dry-run"]):
+            end = ["--backend", "reference"] if words == ["plan"] else base
+            refused(f"{kind} text shorter than a batch of {batch}", [words[0], text_suite(
+                "b", ["good.txt"], ["letters.txt"], data__tokenizer=tokenizer, training__batch_size=batch), *words[1:], *end],
+                "one step takes", f"{batch} x 8 + 1", folder=folder)
+            expect(not os.path.exists(folder), f"a text shorter than a batch leaves nothing ({words}, {kind})")
     refused("bytes beyond the alphabet", ["run", text_suite("o", ["good.txt"], ["other.txt"]), *base], "other.txt", folder=folder)
     again()
     refused("not UTF-8", ["run", text_suite("u", ["torn.txt"], ["good.txt"]), *base], "torn.txt", folder=folder)
@@ -326,6 +347,8 @@ def below_the_data_folder():
     expect(done.returncode == 0 and '"a"' in done.stdout, "data show looks below --data", done)
     done = run("data", "prepare", "set", "a.txt", "--output", "a.bin", *data)
     expect(done.returncode == 0 and os.path.exists(out("elsewhere/set/a.bin")), "data prepare", done)
+    refused("verify without a word", ["data", "verify"], "or --suite")
+    refused("verify with too many", ["data", "verify", "set", "--suite", "gpt_synthetic"], "or --suite")
     refused("prepare twice", ["data", "prepare", "set", "a.txt", "--output", "a.bin", *data], "a.bin is there already")
     refused("prepare outside", ["data", "prepare", "set", "a.txt", "--output", "../../z.bin", *data], "../../z.bin")
     expect(not os.path.exists(out("z.bin")), "nothing is written outside the data folder")

@@ -32,6 +32,29 @@ TEST(Options, Run) {
   EXPECT_FALSE(o.run.dry_run);
 }
 
+TEST(Options, AVerbsHelpIsAboutThatVerb) {
+  const std::vector<std::pair<std::vector<const char*>, std::vector<const char*>>> verbs = {
+      {{"run"}, {"--max-minutes", "quadrille run gpt_tiny", "mpirun"}},
+      {{"plan"}, {"--strategy", "quadrille plan "}},
+      {{"score"}, {"folders", "quadrille score "}},
+      {{"compare"}, {"--tolerance", "bit for bit", "quadrille compare "}},
+      {{"data"}, {"fetch", "quadrille data "}},
+      {{"data", "fetch"}, {"--from"}},
+      {{"list"}, {}},
+      {{"info"}, {}}};
+  for (auto [words, parts] : verbs) {
+    const std::string verb = words.front();
+    words.push_back("--help");
+    const std::string text = options_of(words).text;
+    for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+    EXPECT_EQ(text.find("Exit codes"), std::string::npos) << text;
+    for (const char* other : {"run", "plan", "compare", "data"})
+      if (verb != other && verb != "score") {
+        EXPECT_EQ(text.find("quadrille " + std::string(other) + " "), std::string::npos) << text;
+      }
+  }
+}
+
 TEST(Options, HelpSucceedsAndMistakesDoNot) {
   EXPECT_NE(options_of({"--help"}).text.find("Exit codes"), std::string::npos);
   EXPECT_EQ(options_of({"--help"}).exit, exit_code::kGood);
@@ -166,6 +189,27 @@ TEST_F(Suite, TargetMustBeInTheUnitOfTheData) {
   EXPECT_TRUE(has(refusal(), "measured in nats_per_token"));
 }
 
+TEST_F(Suite, ASuiteIsAnObject) {
+  std::ofstream(options_.suite) << "[1, 2]";
+  EXPECT_TRUE(has(refusal(), "found an array, wanted an object")) << refusal();
+}
+
+TEST_F(Suite, EvaluationsNeedASetToEvaluate) {
+  const std::string texts = testing::TempDir() + "quadrille_texts";
+  std::filesystem::create_directories(texts);
+  std::ofstream(texts + "/a.txt") << std::string(400, 'a') << std::string(400, 'b');
+  options_.data = texts;
+  options_.set = {R"(data={"source": "text", "train": ["a.txt"]})"};
+  EXPECT_TRUE(has(refusal(), "data.evaluate names nothing")) << refusal();
+  for (const char* wish : {"run.evaluate_every=2", "run.evaluate_first=true"}) {
+    options_.set.resize(1);
+    options_.set.insert(options_.set.end(), {"run.target=null", wish});
+    EXPECT_TRUE(has(refusal(), "data.evaluate names nothing")) << refusal();
+  }
+  options_.set.pop_back();
+  EXPECT_EQ(refusal(), "");
+}
+
 TEST_F(Suite, WrongTypesAndValues) {
   for (const auto& [set, part] :
        std::vector<std::pair<const char*, const char*>>{{"training.steps=\"six\"", "training.steps"},
@@ -173,6 +217,12 @@ TEST_F(Suite, WrongTypesAndValues) {
                                                         {"run.target.direction=below", "at_most"},
                                                         {"run.target.value=\"nan\"", "finite"},
                                                         {"model=3", "model"},
+                                                        {"model.tokens=0", "model.tokens is 0, wanted at least 1"},
+                                                        {"run.warm_up_steps=-1", "at least 0"},
+                                                        {"run.max_minutes=-1", "at least 0"},
+                                                        {"run.probe_seconds=-1", "at least 0"},
+                                                        {"run.seed=-1", "at least 0"},
+                                                        {"run.runs=10001", "at most 10000"},
                                                         {"run.runs=0", "at least 1"}}) {
     options_.set = {set};
     EXPECT_TRUE(has(refusal(), part)) << set << ": " << refusal();
@@ -251,7 +301,8 @@ TEST(OutFolder, IsMadeAndRemovedAgainWhenNothingCameOfIt) {
   remove_empty_folders(made);
   EXPECT_FALSE(std::filesystem::exists(top + "/a"));
   EXPECT_TRUE(std::filesystem::exists(top + "/other"));
-  EXPECT_THROW(make_out_folder(top + "/other/c"), Error);  // below a file
+  EXPECT_THROW(make_out_folder(top + "/other/c"), Error);   // below a file
+  EXPECT_THROW(refuse_used_folder(top + "/other"), Error);  // a file
   const std::string long_name(5000, 'x');
   EXPECT_THROW(refuse_used_folder(long_name), Error);
   EXPECT_THROW(make_out_folder(long_name), Error);

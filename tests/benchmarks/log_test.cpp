@@ -45,6 +45,7 @@ TEST(Mllog, EachLineIsOnDiskAtOnceWithFileAndLine) {
   EXPECT_TRUE(stop.at("value").is_null());
   EXPECT_NEAR(static_cast<double>(stop.at("time_ms").integer()), (clock.birth_unix() + 2) * 1000, 1);
   EXPECT_THROW(MlLog(path, clock), Error);  // never appended to an older run
+  EXPECT_THROW(MlLog(testing::TempDir() + "none/result_0.txt", clock), Error);
 }
 
 TEST(Tally, DifferenceAndRoundTrip) {

@@ -107,6 +107,25 @@ TEST(Record, RefusesOtherVersionsAndKinds) {
   EXPECT_THROW(read_record(testing::TempDir() + "nowhere"), Error);
 }
 
+TEST(Record, OneOfASetMustBeNamed) {
+  const std::string folder = testing::TempDir() + "quadrille_set";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  for (const char* name : {"record_10.json", "record_2.json", "record_x.json", "result_0.txt"})
+    std::ofstream(folder + "/" + name) << record_json(good_record()).text();
+  EXPECT_EQ(records_of_set(folder), (std::vector<std::string>{folder + "/record_2.json", folder + "/record_10.json"}));
+  EXPECT_TRUE(records_of_set(folder + "/none").empty());
+  try {
+    read_record(folder);
+    FAIL() << "a set was read as one record";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("the records of 2 runs"), std::string::npos) << text;
+    EXPECT_NE(text.find("record_2.json"), std::string::npos) << text;
+  }
+  EXPECT_EQ(read_record(folder + "/record_10.json").seed, 7);
+}
+
 TEST(Record, FitsTheSchema) {
   const Json schema = read_json(SOURCE_FOLDER "/results/schema.json");
   check_schema(record_json(good_record()), schema, "");

@@ -88,8 +88,22 @@ TEST(Score, OneTargetAndOneConfiguration) {
   EXPECT_NE(score_of(runs).reasons.at(0).find("different targets"), std::string::npos);
   runs[1].target->value = 1.5, runs[1].target->direction = "at_least";
   EXPECT_FALSE(score_of(runs).valid);
+  runs[1].target->direction = "at_most", runs[1].unit = "character";
+  EXPECT_FALSE(score_of(runs).valid);
+  runs[1].unit = "token", runs[1].target.reset();  // of fixed steps among those with a target
+  EXPECT_FALSE(score_of(runs).valid);
   runs[1] = runs[2], runs[1].seeds = {9}, runs[1].configuration_digest = "other";
   EXPECT_NE(score_of(runs).reasons.at(0).find("different configurations"), std::string::npos);
+}
+
+TEST(Score, WhatIsNotBelievedSpoilsTheSet) {
+  auto runs = runs_of({100, 80, 120});
+  runs[2].faults = {"its seed differs from its record"};
+  const Score score = score_of(runs);
+  EXPECT_FALSE(score.valid);
+  EXPECT_EQ(score.reasons.at(0), "result_2.txt: its seed differs from its record");
+  EXPECT_FALSE(score_json(score, runs).find("score_seconds"));
+  EXPECT_NE(score_text(score, runs).find("Score  none"), std::string::npos);
 }
 
 TEST(Score, NoTimedClaimOfAJudgingBackEnd) {
@@ -174,15 +188,37 @@ TEST_F(Logs, TheRecordBesideMustAgree) {
                                                   line("run_stop", "null", 2200, R"({"status": "success"})")))
         .faults;
   };
+  const auto only = [&](const char* part) {
+    const auto list = faults();
+    ASSERT_EQ(list.size(), 1U) << part;
+    EXPECT_NE(list[0].find(part), std::string::npos) << list[0];
+  };
   EXPECT_TRUE(faults().empty());
   record.verdict.valid = false;
-  EXPECT_EQ(faults().size(), 1U);
+  only("no reason given");
+  record.verdict.reasons = {"the wheel came off"};
+  only("the wheel came off");
+  record = good_record(), record.seed = 8;
+  only("its seed");
+  record = good_record(), record.timed_claims = false;
+  only("its claim to a time");
+  record = good_record(), record.seconds_to_target.reset();
+  only("its time to target");
+  record = good_record(), record.ranks = 3;
+  only("its configuration");
+  record = good_record(), record.backend = "reference";
+  only("its configuration");
   record = good_record(), record.configuration.find("model")->set("layers", 9);
   EXPECT_EQ(faults().size(), 1U);
   record = good_record(), record.seconds_to_target = 0.6;
   EXPECT_EQ(faults().size(), 1U);
   write("record.json", "{");
   EXPECT_EQ(read_run_log(folder_ + "/result_0.txt").faults.size(), 1U);
+  // Of several runs each has its own record; record.json belongs to the only run of a folder.
+  std::filesystem::copy_file(folder_ + "/result_0.txt", folder_ + "/result_1.txt");
+  EXPECT_TRUE(read_run_log(folder_ + "/result_1.txt").faults.empty());
+  write("record_1.json", "{");
+  EXPECT_EQ(read_run_log(folder_ + "/result_1.txt").faults.size(), 1U);
 }
 
 TEST_F(Logs, AbortedAndKilledRunsDidNotConverge) {
@@ -190,6 +226,12 @@ TEST_F(Logs, AbortedAndKilledRunsDidNotConverge) {
   const RunOutcome killed = read_run_log(write("b", good_ + ":::MLLOG {\"namespace\": \"\", \"ti"));
   EXPECT_FALSE(killed.converged);
   EXPECT_NE(killed.why_not.find("ended early"), std::string::npos);
+  const RunOutcome unborn = read_run_log(write("c", line("submission_benchmark", "\"gpt_tiny\"", 1)));
+  EXPECT_FALSE(unborn.converged);
+  EXPECT_NE(unborn.why_not.find("during initialisation"), std::string::npos);
+  const RunOutcome mute = read_run_log(write("d", good_ + line("run_stop", "null", 3500)));
+  EXPECT_FALSE(mute.converged);
+  EXPECT_NE(mute.why_not.find("no status"), std::string::npos);
 }
 
 TEST_F(Logs, RefusalsNameFileAndLine) {
@@ -203,6 +245,10 @@ TEST_F(Logs, RefusalsNameFileAndLine) {
   };
   EXPECT_NE(refusal(good_ + good_).find(":8"), std::string::npos);  // a second run_start
   EXPECT_NE(refusal(line("run_stop", "null", 5)).find("before run_start"), std::string::npos);
+  const std::string stop = line("run_stop", "null", 3500, R"({"status": "success"})");
+  EXPECT_NE(refusal(good_ + stop + stop).find(":6: a second run_stop"), std::string::npos);
+  EXPECT_NE(refusal(good_ + line("run_stop", "null", 400)).find("run_stop is 0.6 s before run_start"),
+            std::string::npos);
   EXPECT_NE(refusal(":::MLLOG {nonsense}\n" + good_).find(":1"), std::string::npos);
   EXPECT_NE(refusal("nothing\n").find("submission_benchmark"), std::string::npos);
 }
@@ -214,6 +260,10 @@ TEST_F(Logs, AreFoundInTheOrderOfTheirNumbers) {
   EXPECT_TRUE(logs[0].ends_with("result_2.txt"));
   EXPECT_TRUE(logs[1].ends_with("result_10.txt"));
   EXPECT_THROW(run_logs_in({folder_ + "/none"}), Error);
+  EXPECT_THROW(run_logs_in({folder_ + "/result_2.txt"}), Error);  // a file
+  std::filesystem::create_directories(folder_ + "/empty");
+  EXPECT_THROW(run_logs_in({folder_ + "/empty"}), Error);
+  EXPECT_THROW(read_run_log(folder_ + "/none.txt"), Error);
   EXPECT_THROW(run_logs_in({folder_, folder_ + "/."}), Error);  // one file by two names
 }
 

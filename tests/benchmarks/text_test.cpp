@@ -69,6 +69,19 @@ std::string shown(bool terminal) {
   return text;
 }
 
+TEST(Live, AnnouncementsLastOnlyWhereTheyAreAskedTo) {
+  std::FILE* file = std::tmpfile();
+  {
+    LiveLine line(file, false);
+    line.announce("short", false, 1);
+    EXPECT_TRUE(line.due(1));
+    line.announce("long", true, 1);
+    EXPECT_FALSE(line.due(1.2));  // no progress line straight after it
+  }
+  EXPECT_EQ(std::ftell(file), 5);
+  std::fclose(file);
+}
+
 TEST(Live, RewritesOnATerminalAndNowhereElse) {
   EXPECT_EQ(shown(false).find('\r'), std::string::npos);
   EXPECT_NE(shown(true).find("\r  step"), std::string::npos);

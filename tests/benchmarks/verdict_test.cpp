@@ -51,17 +51,50 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Fault{"diverged", [](Record& r) { r.stop_reason = stop::kDiverged; }, "diverged", false},
         Fault{"not_reached", miss_target, "wanted at most 1.7", false},
+        Fault{"never_evaluated",
+              [](Record& r) {
+                r.evaluations.clear(), r.seconds_to_target.reset();
+                r.stop_reason = stop::kTime;
+              },
+              "never evaluated (time limit)", false},
+        Fault{"at_least_missed",
+              [](Record& r) {
+                r.target->direction = "at_least", r.target->value = 3;
+                r.seconds_to_target.reset(), r.stop_reason = stop::kSteps;
+              },
+              "wanted at least 3", false},
+        Fault{"cut_short",
+              [](Record& r) {
+                r.target.reset(), r.seconds_to_target.reset();
+                r.stop_reason = stop::kTime;
+              },
+              "the time limit came before the last step", false},
         Fault{"claimed", [](Record& r) { r.evaluations.back().quality = 1.8; }, "no evaluation reached it", false},
         Fault{"step_missing", [](Record& r) { r.steps.erase(r.steps.begin() + 3); }, "step 5 stands where step 4",
               false},
         Fault{"went_on", [](Record& r) { r.steps[3].loss = std::numeric_limits<double>::quiet_NaN(); }, "not finite",
               false},
+        Fault{"gradients_not_finite", [](Record& r) { r.steps[3].finite = false; }, "not finite", false},
+        Fault{"step_twice", [](Record& r) { r.steps[3].step = 3; }, "step 3 stands where step 4", false},
+        Fault{"labels_twice", [](Record& r) { r.evaluations[1].labels = 401; }, "counted 401 labels", false},
         Fault{"labels_lost", [](Record& r) { r.evaluations[0].labels = 399; }, "counted 399 labels, the set has 400",
               false},
         Fault{"flops_lost", [](Record& r) { r.flops.training.useful *= 1 - 2e-6; }, "formula", false},
         Fault{"above_peak", [](Record& r) { r.utilisation.mfu_full_of_measured_peak = 1.01; }, "above 100 %", false},
         Fault{"hardware_above_peak", [](Record& r) { r.utilisation.hfu_of_datasheet_peak = 1.2; }, "above 100 %",
               false},
+        Fault{"hardware_above_measured_peak", [](Record& r) { r.utilisation.hfu_of_measured_peak = 1.01; },
+              "hardware utilisation of the measured peak", false},
+        Fault{"above_datasheet", [](Record& r) { r.utilisation.mfu_full_of_datasheet_peak = 1.01; },
+              "model utilisation of the datasheet peak", false},
+        Fault{"interval_above_peak", [](Record& r) { r.utilisation.model_full_of_peak_in_timed_interval = 1.01; },
+              "utilisation over the timed interval", false},
+        Fault{"utilisation_is_no_number",
+              [](Record& r) { r.utilisation.mfu_full_of_measured_peak = std::numeric_limits<double>::quiet_NaN(); },
+              "n/a", false},
+        Fault{"skipped_too_much", [](Record& r) { r.flops.training.skipped *= 1 + 1e-5; }, "formula", false},
+        Fault{"negative_phases", [](Record& r) { r.phases_seconds["other"] = -0.03; }, "unexplained", true},
+        Fault{"memory_unused", [](Record& r) { r.rank_lines[0].measured.activations = 3000; }, "rank 0 took", true},
         Fault{"reference", [](Record& r) { r.timed_claims = false; }, "claim nothing", true},
         Fault{"few_steps",
               [](Record& r) {
@@ -82,10 +115,29 @@ INSTANTIATE_TEST_SUITE_P(
               "no target", true}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(Verdict, TimeLimitWithoutTargetIsNotValid) {
+TEST(Verdict, WithinTheTolerancesNothingIsSaid) {
   Record record = good_record();
-  record.target.reset(), record.seconds_to_target.reset(), record.stop_reason = stop::kTime;
-  EXPECT_FALSE(judge(record).valid);
+  record.phases_seconds["other"] = 0.0199 * record.timed_seconds;
+  record.rank_lines[0].measured.activations = record.rank_lines[0].forecast.activations + 1300;  // of 9100
+  record.rank_lines[1].measured.activations = record.rank_lines[1].forecast.activations - 1300;
+  record.peak.spread_fraction = 0.05;
+  record.flops.training.useful *= 1 + 5e-7;
+  record.utilisation.hfu_of_measured_peak = 1;
+  const Verdict verdict = judge(record);
+  EXPECT_TRUE(verdict.valid) << verdict.reasons.front();
+  EXPECT_TRUE(verdict.notes.empty()) << verdict.notes.front();
+}
+
+TEST(Verdict, NoRuleHidesAnother) {
+  Record record = good_record();
+  record.steps.erase(record.steps.begin());
+  record.evaluations[0].labels = 1;
+  record.flops.training.useful = 0;
+  record.utilisation.hfu_of_measured_peak = 2;
+  record.timed_claims = false;
+  record.peak.spread_fraction = 1;
+  EXPECT_EQ(judge(record).reasons.size(), 4U);
+  EXPECT_EQ(judge(record).notes.size(), 2U);
 }
 
 TEST(Utilisation, IsRateOverPeak) {

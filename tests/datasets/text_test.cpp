@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <set>
 
 #include "datasets/manifest.h"
@@ -127,6 +128,26 @@ TEST(Text, TooFewTokensAreRefusedAtOnce) {
   EXPECT_NO_THROW(open(R"({"source": "text", "train": "a.txt"})", folder.path(), 7));
   expect_parts(message_of([&] { open(R"({"source": "text", "train": "a.txt"})", folder.path(), 8); }),
                {"a.txt holds 8 tokens", "8 + 1 = 9"});
+}
+
+TEST(Text, TooFewBytePairsAreRefusedAtOnce) {
+  const Folder folder;
+  folder.write("a.txt", "the the the the cat");  // 19 bytes; with th, the, " the": 8 tokens of at most 4 bytes
+  folder.write("b.txt", "t");
+  const std::string pairs = R"("tokenizer": {"kind": "bpe", "vocabulary": 259}})";
+  const auto text = [&](std::int64_t tokens) {
+    return open(R"({"source": "text", "train": "a.txt", )" + pairs, folder.path(), tokens);
+  };
+  EXPECT_EQ(text(7).train->size(), 1);
+  expect_parts(message_of([&] { text(8); }), {"a.txt holds 8 tokens", "8 + 1 = 9"});
+  expect_parts(message_of([&] { text(19); }), {"a.txt holds 8 tokens", "19 + 1 = 20"});  // fewer bytes than tokens
+  const auto holds = [&](std::int64_t windows) { return text(1).train->holds_windows(windows); };
+  for (std::int64_t windows = 0; windows < 30; ++windows) EXPECT_EQ(holds(windows), windows <= 7) << windows;
+  EXPECT_FALSE(holds(std::numeric_limits<std::int64_t>::max()));
+  expect_parts(message_of([&] {
+                 open(R"({"source": "text", "train": "a.txt", "evaluate": "b.txt", )" + pairs, folder.path(), 2);
+               }),
+               {"b.txt holds 1 tokens", "at least 2"});
 }
 
 TEST(Text, ResolvedConfigurationOpensTheSameSets) {

@@ -35,6 +35,7 @@ TEST(Backends, AnUnknownNameIsRefusedWithTheNearest) {
   expect_refusal([] { backend_named("refrence"); },
                  {"refrence", "did you mean \"reference\"", "reference, cpu, counting"});
   expect_refusal([] { backend_named("quantum"); }, {"quantum", "reference, cpu, counting"});
+  expect_refusal([] { backend_named("cuda"); }, {"\"cuda\" is not part of this version", "reference, cpu, counting"});
 }
 
 TEST(Backends, AnAbsentOneIsRefusedWithTheReason) {

@@ -36,6 +36,7 @@ struct AttentionCase {
   std::int64_t tokens, block;
   double pairs;  // of the causal form, by hand
 };
+void PrintTo(const AttentionCase& c, std::ostream* out) { *out << c.tokens << " tokens in blocks of " << c.block; }
 
 class AttentionBills : public Bills, public testing::WithParamInterface<AttentionCase> {};
 
@@ -74,7 +75,11 @@ TEST_P(AttentionBills, ExecutedAndSkippedAddUpToTheFullFormula) {
 INSTANTIATE_TEST_SUITE_P(Blocks, AttentionBills,
                          testing::Values(AttentionCase{8, 1, 36}, AttentionCase{8, 4, 48}, AttentionCase{10, 4, 68},
                                          AttentionCase{10, 64, 100},
-                                         AttentionCase{256, 64, 64.0 * 64 * (1 + 2 + 3 + 4)}));
+                                         AttentionCase{256, 64, 64.0 * 64 * (1 + 2 + 3 + 4)}),
+                         [](const auto& info) {
+                           return std::to_string(info.param.tokens) + "_in_blocks_of_" +
+                                  std::to_string(info.param.block);
+                         });
 
 TEST_F(Bills, AttentionOfLaterQueriesSeesMore) {
   // Queries at 5, 6, 7 over keys at 1 .. 6 see 5, 6, 6 of the 6.

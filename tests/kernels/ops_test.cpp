@@ -75,23 +75,29 @@ TEST(OpCases, NamesAreUniqueAndEveryOpHasSeveral) {
   for (const auto& [op, count] : per_op) EXPECT_GE(count, 5) << op;
 }
 
-class EveryFault : public testing::TestWithParam<std::pair<const char*, Fault>> {};
+struct NamedFault {
+  const char* name;
+  Fault fault;
+};
+void PrintTo(const NamedFault& f, std::ostream* out) { *out << f.name; }
+
+class EveryFault : public testing::TestWithParam<NamedFault> {};
 
 TEST_P(EveryFault, IsRejectedByEveryCase) {
   const std::unique_ptr<Device> device = make_host_device();
-  const BrokenOps broken(reference_ops(), GetParam().second);
+  const BrokenOps broken(reference_ops(), GetParam().fault);
   for (const OpCase& c : op_cases())
     for (const DType real : {DType::f32, DType::f64})
       EXPECT_FALSE(judge(c, broken, *device, real, 1).agrees())
-          << c.name << " accepts a back end that is broken: " << GetParam().first;
+          << c.name << " accepts a back end that is broken: " << GetParam().name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, EveryFault,
-                         testing::Values(std::pair{"DoesNothing", Fault::does_nothing},
-                                         std::pair{"OnePercent", Fault::one_percent},
-                                         std::pair{"LastElement", Fault::last_element}, std::pair{"Adds", Fault::adds},
-                                         std::pair{"WrongBill", Fault::wrong_bill}),
-                         [](const auto& info) { return info.param.first; });
+                         testing::Values(NamedFault{"DoesNothing", Fault::does_nothing},
+                                         NamedFault{"OnePercent", Fault::one_percent},
+                                         NamedFault{"LastElement", Fault::last_element},
+                                         NamedFault{"Adds", Fault::adds}, NamedFault{"WrongBill", Fault::wrong_bill}),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(Broken, WithoutAFaultIsTheReference) {
   const std::unique_ptr<Device> device = make_host_device();

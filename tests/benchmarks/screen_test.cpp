@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The last screen of a run, from records: what stands first, what is called what.
+#include "benchmarks/harness/screen.h"
+
+#include <gtest/gtest.h>
+
+#include "benchmarks/harness/verdict.h"
+#include "tests/benchmarks/samples.h"
+
+namespace quadrille {
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(Screen, TimeIsSortedAndNeverNegative) {
+  Record record = good_record();
+  record.phases_seconds = {{"backward", 0.7}, {"data", 1e-6}, {"evaluation", 0.1}, {"forward", 0.4}, {"other", -0.02}};
+  const std::string text = last_screen(record, "x/record.json");
+  EXPECT_TRUE(has(text, "where the time went: backward 58.3 %, forward 33.3 %, evaluation 8.3 %\n")) << text;
+  record.phases_seconds["other"] = 1.2;
+  EXPECT_TRUE(has(last_screen(record, ""), "where the time went: other 50.0 %, backward 29.2 %"));
+  record.phases_seconds.clear();
+  EXPECT_FALSE(has(last_screen(record, ""), "where the time went"));
+}
+
+Record short_of_its_target() {
+  Record record = good_record();
+  record.evaluations.back().quality = 1.8, record.evaluations.back().reached = false;
+  record.seconds_to_target.reset(), record.stop_reason = stop::kSteps;
+  record.verdict = judge(record);
+  return record;
+}
+
+TEST(Screen, FewerStepsAreAQuickLookAndNoFailure) {
+  Record record = short_of_its_target();
+  EXPECT_TRUE(has(last_screen(record, ""), "SCORE  none: target not reached   (NOT VALID)"));
+  record.origins.set("training.steps", "--steps 5");
+  const std::string text = last_screen(record, "");
+  EXPECT_TRUE(has(text, "SCORE  none: a quick look, not a result (the steps were set by --steps 5)")) << text;
+  EXPECT_FALSE(has(text, "NOT VALID")) << text;
+  EXPECT_TRUE(has(text, "target not reached: last nats_per_character 1.8")) << text;
+  EXPECT_FALSE(record.verdict.valid);
+}
+
+TEST(Screen, AQuickLookHidesNothingElse) {
+  Record record = short_of_its_target();
+  record.origins.set("training.steps", "--steps 5");
+  record.flops.training.useful = 1;
+  record.verdict = judge(record);
+  EXPECT_TRUE(has(last_screen(record, ""), "NOT VALID"));
+  record = short_of_its_target();
+  record.origins.set("training.steps", "--steps 5");
+  record.stop_reason = stop::kDiverged;
+  record.verdict = judge(record);
+  EXPECT_TRUE(has(last_screen(record, ""), "NOT VALID"));
+  record = good_record();  // with more steps, say, the target was reached
+  record.origins.set("training.steps", "--steps 5000");
+  EXPECT_TRUE(has(last_screen(record, ""), "(valid)"));
+}
+
+}  // namespace
+}  // namespace quadrille
