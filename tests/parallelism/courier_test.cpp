@@ -334,7 +334,7 @@ TEST(Courier, TwoThreadsOfARankInTwoGroups) {
       require(crossing.as<float>()[99] == 2, "a crossing is wrong");
       const int other = 1 - mesh.along(bit(0)).rank();
       Ticket word = mesh.along(bit(0)).receive(crossing, other, *desk.stream);
-      mesh.beside(bit(0)).send(bulk[0].rows(0, 1), other, *desk.stream).wait(*desk.stream);
+      mesh.beside(bit(0)).send(desk.tensor(1), other, *desk.stream).wait(*desk.stream);
       mesh.beside(bit(0)).receive(desk.tensor(1), other, *desk.stream).wait(*desk.stream);
       mesh.along(bit(0)).send(desk.tensor(100), other, *desk.stream).wait(*desk.stream);
       std::move(word).wait(*desk.stream);

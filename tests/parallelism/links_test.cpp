@@ -94,15 +94,15 @@ TEST(Links, TakeTheirTime) {
       for (const auto& [key, traffic] : ledger->messages()) {
         if (key.second == "receive") continue;
         const double steps = key.second == "all_reduce(max)" ? 2 : 1;  // each moves 8000 bytes
-        require(traffic.seconds >= steps * links.latency_s + 8000 / links.bandwidth_bytes_per_s, "{} took only {} s",
-                key.second, traffic.seconds);
+        const double least = steps * links.latency_s + 8000 / links.bandwidth_bytes_per_s;
+        require(traffic.seconds >= least * (1 - 1e-6), "{} took only {} s", key.second, traffic.seconds);
         const bool receives = key.second == "broadcast" && rank != 0;
         require(traffic.calls == 1 && traffic.bytes == (receives ? 0 : 8000), "{} is billed {} bytes", key.second,
                 traffic.bytes);
       }
       require(ledger->messages().size() == 7, "kinds of messages");
     }
-    require(inline_.messages().at({"pair", "broadcast"}).exposed >= 4e-3, "an inline message was not exposed");
+    require(inline_.messages().at({"pair", "broadcast"}).exposed >= 3e-3, "an inline message was not exposed");
   });
 }
 
