@@ -113,7 +113,9 @@ Var Tape::scatter(Var x, int m, Axis a) {
   expect(on(parts, m), Kind::debt, "scatter", m);
   on(parts, m) = {Kind::split, a};
   if (!context_.plan.innermost(a, m, parts)) refuse("scatter: must become the innermost split of its axis");
-  return cross("scatter", x, bit(m), a, d, parts, scatter_sum(context_, take(x), d, parts, m),
+  const Tensor part = scatter_sum(context_, take(x), d, parts, m);
+  value(x).v = Tensor();  // nobody reads the whole any more: its memory need not wait for backward
+  return cross("scatter", x, bit(m), a, d, parts, part,
                [this, d, parts, m](const Tensor& g, bool) { return Later(gather_parts(context_, g, d, parts, m)); });
 }
 
@@ -189,11 +191,11 @@ Var Tape::join(Var y, Var bias) {
   }
   bias = lend(bias, lent, y);
   const int columns = static_cast<int>(dims(bias).size()), rank = static_cast<int>(dims(y).size());
-  const Tensor out = take(y);
-  const Shape& shape = out.shape();
-  const Shape matrix{shape.count(0, rank - columns), shape.count(rank - columns, rank)};
+  Tensor out = take(y);
+  const Shape shape = out.shape(), matrix{shape.count(0, rank - columns), shape.count(rank - columns, rank)};
   if (context_.mesh().first_on(owed))
     context_.ops.add_bias(context_.stream, out.reshaped(matrix), out.reshaped(matrix), read(bias).flat());
+  if (!value(y).kept) value(y).v = {};  // `out` is all there is of it: a scatter may then drop it
   const Var sum = put(dims(y), states(y), out);
   record(sum, [this, y, bias, sum, matrix] {
     Tensor d = std::exchange(value(sum).g, {});
