@@ -25,6 +25,22 @@ Links links_from(const Json& json) {
   return links;
 }
 
+Links links_from(std::string_view text) {
+  const auto comma = text.find(',');
+  const std::string latency(comma == std::string_view::npos ? "0" : text.substr(comma + 1));
+  const auto number = [&](const std::string& part) {
+    try {
+      return parse_json(part, "links").number();
+    } catch (const Error&) {
+      fail("links \"{}\": wanted BYTES_PER_S,SECONDS, for example 1e9,1e-5", text);
+    }
+  };
+  Json json = Json::object();
+  json.set("bandwidth_bytes_per_s", number(std::string(text.substr(0, comma))));
+  json.set("latency_s", number(latency));
+  return links_from(json);
+}
+
 // While k messages are under way, `moved` grows by bytes_per_s / k; the next one to be through is the one of the
 // smallest goal.
 void SharedLink::advance(double now) {

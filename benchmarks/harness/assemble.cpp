@@ -77,6 +77,7 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
   record.seed = facts.seed;
   record.started_utc = text_utc(facts.started_unix);
   record.timed_claims = facts.timed_claims;
+  if (!facts.links.empty()) record.evidence = "emulated";
   record.parameters = facts.parameters;
   record.steps = trace.steps;
   record.evaluations = trace.evaluations;
@@ -101,6 +102,10 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
   record.utilisation = utilisation_of(record, std::string(name_of(experiment.workload.training.dtype)));
   record.verdict = judge(record);
   if (const std::string note = changes_note(experiment); !note.empty()) record.verdict.notes.push_back(note);
+  if (!facts.links.empty())
+    record.verdict.notes.push_back(fmt::format(
+        "links of bytes/s,latency {} were emulated: times show what overlap would be worth, not this machine",
+        facts.links));
   if (const std::string note = strategy_note(experiment.workload.strategy); !note.empty())
     record.verdict.notes.push_back(note);
   return record;
