@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <thread>
 
@@ -49,6 +50,25 @@ std::string message_of(const WorldOptions& o, const RankBody& body) {
   ADD_FAILURE() << "no error came";
   return {};
 }
+
+// Does something first, on the thread that carries, in every all-reduce of this group (not of its splits).
+class Prefaced : public ForwardingCommunicator {
+ public:
+  Prefaced(World right, std::function<void()> preface)
+      : ForwardingCommunicator(std::move(right)), preface_(std::move(preface)) {}
+  Ticket all_reduce(const Tensor& inout, Reduce how, Stream& s) override {
+    preface_();
+    return right_->all_reduce(inout, how, s);
+  }
+  World split(const std::function<int(int)>& colour_of, std::string name) override {
+    return right_->split(colour_of, std::move(name));
+  }
+
+ private:
+  std::function<void()> preface_;
+};
+
+void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
 class Carried : public ::testing::TestWithParam<int> {};
 
@@ -145,17 +165,21 @@ TEST(Courier, ATicketMayOutliveIt) {
   });
 }
 
-TEST(Courier, BarrierComesAfterWhatWasPosted) {
-  run_threads(options(2), [](World world) {
+TEST(Courier, BarrierAndExchangeComeAfterWhatWasPosted) {
+  run_threads(options(1), [](World world) {
     Desk desk;
     Courier courier;
-    const auto group = carried_by(courier, std::move(world));
-    const Tensor tensor = desk.tensor(100000, 1);
-    Ticket ticket = group->all_reduce(tensor, Reduce::sum, *desk.stream);
+    std::atomic<int> begun = 0;
+    const auto group = carried_by(courier, std::make_unique<Prefaced>(std::move(world), [&] {
+                                    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                                    ++begun;
+                                  }));
+    Ticket ticket = group->all_reduce(desk.tensor(1), Reduce::sum, *desk.stream);
     group->barrier();
-    require(tensor.as<float>()[99999] == 2, "the barrier came first");
-    ticket = group->all_reduce(tensor, Reduce::sum, *desk.stream);
-    require(group->exchange(Json(7)).size() == 2 && tensor.as<float>()[99999] == 4, "the exchange came first");
+    require(begun == 1, "the barrier came first");
+    ticket = group->all_reduce(desk.tensor(1), Reduce::sum, *desk.stream);
+    (void)group->exchange(Json(7));
+    require(begun == 2, "the exchange came first");
   });
 }
 
@@ -177,6 +201,23 @@ TEST(Courier, WhatGoesWrongIsThrownByTheWait) {
   EXPECT_EQ(text, "rank 1 on " + host_name() + ": all_reduce in group world was given i32: f32 or f64 is wanted");
 }
 
+// Nobody waits for the message that fails; all ranks hear of it all the same.
+TEST(Courier, AFailureOfADroppedMessageEndsAll) {
+  const auto begin = steady_clock::now();
+  const std::string text = message_of(options(3), [](World world) {
+    Desk desk;
+    Courier courier;
+    const auto group = carried_by(courier, world->split([](int) { return 0; }, "bulk"));
+    if (world->rank() == 1)
+      Ticket dropped = group->all_reduce(desk.device->empty({8}, DType::i32), Reduce::sum, *desk.stream);
+    if (world->rank() == 2) world->receive(desk.tensor(1), 0, *desk.stream).wait(*desk.stream);
+    world->barrier();
+  });
+  EXPECT_NE(text.find("rank 1 on"), std::string::npos) << text;
+  EXPECT_NE(text.find("in group bulk was given i32"), std::string::npos) << text;
+  EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
 TEST(Courier, ADeadlineNamesWhoDidNotCome) {
   const std::string text = message_of(options(2, 0.3), [](World world) {
     Desk desk;
@@ -186,7 +227,7 @@ TEST(Courier, ADeadlineNamesWhoDidNotCome) {
       Ticket never = group->all_reduce(desk.tensor(5), Reduce::sum, *desk.stream);
       std::move(never).wait(*desk.stream);
     } else {
-      for (;; std::this_thread::sleep_for(std::chrono::milliseconds(5)))  // until it hears of the failure
+      for (;; pause())  // until it hears of the failure
         world->send(desk.tensor(1), 0, *desk.stream).wait(*desk.stream);
     }
   });
@@ -201,8 +242,10 @@ TEST(Courier, ADeadlineNamesWhoDidNotCome) {
 TEST(Courier, AFailingRankEndsAllWithItsMessage) {
   const auto begin = steady_clock::now();
   const std::string text = message_of(options(4), [](World world) {
+    std::atomic<int> begun = 0;
     Courier courier;
-    const auto group = carried_by(courier, world->split([](int) { return 0; }, "bulk"));
+    const auto group =
+        carried_by(courier, std::make_unique<Prefaced>(world->split([](int) { return 0; }, "bulk"), [&] { ++begun; }));
     Desk desk;
     courier.attend([&] {
       Ticket first = group->all_reduce(desk.tensor(100), Reduce::sum, *desk.stream);
@@ -210,7 +253,10 @@ TEST(Courier, AFailingRankEndsAllWithItsMessage) {
       if (world->rank() == 0) world->barrier();
       Ticket bulk = group->all_reduce(desk.tensor(100), Reduce::sum, *desk.stream);
       Ticket more = group->all_reduce(desk.tensor(100), Reduce::sum, *desk.stream);
-      if (world->rank() == 2) fail("the second wheel came off");
+      if (world->rank() == 2) {
+        while (begun < 2) pause();
+        fail("the second wheel came off");
+      }
       if (world->rank() == 3) world->barrier();
       std::move(more).wait(*desk.stream);
     });
@@ -223,32 +269,18 @@ TEST(Courier, UnattendedItsEndDoesNotHangEither) {
   const auto begin = steady_clock::now();
   const std::string text = message_of(options(2), [](World world) {
     Desk desk;
+    std::atomic<int> begun = 0;
     Courier courier;
-    const auto group = carried_by(courier, world->split([](int) { return 0; }, "bulk"));
+    const auto group =
+        carried_by(courier, std::make_unique<Prefaced>(world->split([](int) { return 0; }, "bulk"), [&] { ++begun; }));
     if (world->rank() == 0) world->barrier();
     Ticket bulk = group->all_reduce(desk.tensor(100), Reduce::sum, *desk.stream);
+    while (begun < 1) pause();
     fail("the second wheel came off");
   });
   EXPECT_NE(text.find("rank 1 on"), std::string::npos) << text;
   EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(30));
 }
-
-// Holds up the all-reduces of a group until it is let go.
-class HeldUp : public ForwardingCommunicator {
- public:
-  HeldUp(World right, std::shared_future<void> gate)
-      : ForwardingCommunicator(std::move(right)), gate_(std::move(gate)) {}
-  Ticket all_reduce(const Tensor& inout, Reduce how, Stream& s) override {
-    gate_.wait();
-    return right_->all_reduce(inout, how, s);
-  }
-  World split(const std::function<int(int)>& colour_of, std::string name) override {
-    return right_->split(colour_of, std::move(name));
-  }
-
- private:
-  std::shared_future<void> gate_;
-};
 
 TEST(Courier, OnlyTheTimeInsideAWaitIsExposed) {
   run_threads(options(1), [](World world) {
@@ -256,7 +288,8 @@ TEST(Courier, OnlyTheTimeInsideAWaitIsExposed) {
     Ledger ledger(true);
     Courier courier(true);
     std::promise<void> gate;
-    const auto group = carried_by(courier, std::make_unique<HeldUp>(std::move(world), gate.get_future().share()));
+    const auto group = carried_by(
+        courier, std::make_unique<Prefaced>(std::move(world), [open = gate.get_future().share()] { open.wait(); }));
     group->report_to(&ledger);
     const auto exposed = [&] {
       const auto line = ledger.messages().find({"world", "all_reduce"});

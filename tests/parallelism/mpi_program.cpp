@@ -59,23 +59,27 @@ void conformance(const WorldOptions& options) {
 }
 
 // Two threads of each rank at work in groups of their own, bulk messages beside crossings and large sends.
-void two_threads(const Mesh& mesh, int rounds) {
+void two_threads(World world, int rounds) {
   const Desk bulk(300000), small(100), large(200000), place(200000);
-  Communicator& line = mesh.along(mesh.all());
-  const int ranks = line.size(), right = (line.rank() + 1) % ranks, left = (line.rank() + ranks - 1) % ranks;
-  for (int round = 0; round < rounds; ++round) {
-    std::fill_n(bulk.tensor.as<float>(), 300000, 1.0f), std::fill_n(small.tensor.as<float>(), 100, 1.0f);
-    Ticket carried = mesh.beside(mesh.all()).all_reduce(bulk.tensor, Reduce::sum, *bulk.stream);
-    for (int i = 0; i < 5; ++i) sum(line, small);
-    *large.tensor.as<float>() = static_cast<float>(line.rank() * 1000 + round);
-    mesh.beside(mesh.all()).send(large.tensor, right, *large.stream).wait(*large.stream);
-    mesh.beside(mesh.all()).receive(place.tensor, left, *place.stream).wait(*place.stream);
-    std::move(carried).wait(*bulk.stream);
-    require(*place.tensor.as<float>() == static_cast<float>(left * 1000 + round), "a message from the left is wrong");
-    const auto n = static_cast<float>(ranks);
-    require(small.tensor.as<float>()[99] == n * n * n * n * n && bulk.tensor.as<float>()[299999] == n,
-            "a sum beside another is wrong");
-  }
+  const int ranks = world->size(), rank = world->rank(), right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks;
+  Courier courier;
+  const Mesh mesh(std::move(world), {{"line", ranks}}, &courier);
+  Communicator &line = mesh.along(mesh.all()), &beside = mesh.beside(mesh.all());
+  courier.attend([&] {
+    for (int round = 0; round < rounds; ++round) {
+      std::fill_n(bulk.tensor.as<float>(), 300000, 1.0f), std::fill_n(small.tensor.as<float>(), 100, 1.0f);
+      Ticket carried = beside.all_reduce(bulk.tensor, Reduce::sum, *bulk.stream);
+      for (int i = 0; i < 5; ++i) sum(line, small);
+      *large.tensor.as<float>() = static_cast<float>(rank * 1000 + round);
+      beside.send(large.tensor, right, *large.stream).wait(*large.stream);
+      beside.receive(place.tensor, left, *place.stream).wait(*place.stream);
+      std::move(carried).wait(*bulk.stream);
+      require(*place.tensor.as<float>() == static_cast<float>(left * 1000 + round), "a message from the left is wrong");
+      const auto n = static_cast<float>(ranks);
+      require(small.tensor.as<float>()[99] == n * n * n * n * n && bulk.tensor.as<float>()[299999] == n,
+              "a sum beside another is wrong");
+    }
+  });
 }
 
 // The same checks carried by a courier, against the inline ones of the other world.
@@ -85,9 +89,11 @@ void carried(const WorldOptions& options) {
   int ranks = 0, rank = 0;
   run_mpi(options, [&](World world) {
     ranks = world->size(), rank = world->rank();
-    Courier courier;
-    over_mpi = testing::check_conformance(*carried_by(courier, world->split([](int) { return 0; }, "world")), sizes);
-    two_threads(Mesh(std::move(world), {{"line", ranks}}, &courier), 20);
+    {
+      Courier courier;
+      over_mpi = testing::check_conformance(*carried_by(courier, world->split([](int) { return 0; }, "world")), sizes);
+    }
+    two_threads(std::move(world), 20);
   });
   if (rank != 0) return;
   WorldOptions same;
@@ -195,6 +201,19 @@ const Named kFailures[] = {
      [](World world) { beside_courier(std::move(world), [] { fail("the last wheel came off"); }); }},
     {"sleep-beside-courier",
      [](World world) { beside_courier(std::move(world), [] { std::this_thread::sleep_for(std::chrono::hours(1)); }); }},
+    // Only the courier of the highest rank notices, and its own thread never hears of it.
+    {"hang-beside-courier",
+     [](World world) {
+       const Desk desk(100), bulk(3000000);
+       Courier courier;
+       const auto group = carried_by(courier, world->split([](int) { return 0; }, "bulk"));
+       if (world->rank() == world->size() - 1) {
+         Ticket ticket = group->all_reduce(bulk.tensor, Reduce::sum, *bulk.stream);
+         std::this_thread::sleep_for(std::chrono::hours(1));
+       }
+       for (;; std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+         world->send(desk.tensor, world->size() - 1, *desk.stream).wait(*desk.stream);
+     }},
     {"absent", [](World world) { world->barrier(); }},
     {"unreceived",
      [](World world) {
