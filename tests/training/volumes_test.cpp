@@ -76,8 +76,9 @@ TEST(Volumes, SequenceParallelismMovesTheSameAsGathersAndScatters) {
     EXPECT_EQ(layer.calls("x", "all_gather"), 4);
     EXPECT_DOUBLE_EQ(layer.elements("x", "reduce_scatter"), 4 * part * bsh);
     EXPECT_EQ(layer.calls("x", "reduce_scatter"), 4);
-    // Gains and biases of two norms, the biases of proj and down: six vectors in one message.
-    EXPECT_DOUBLE_EQ(layer.elements("x"), ring(t, 6.0 * static_cast<double>(gpt.embed)));
+    // Gains and biases of two norms in one message; the biases of proj and down join before the scatter and owe
+    // nothing.
+    EXPECT_DOUBLE_EQ(layer.elements("x"), ring(t, 4.0 * static_cast<double>(gpt.embed)));
   }
 }
 
@@ -171,12 +172,11 @@ TEST(Volumes, TwoDimensionalParametersTurnASumIntoTwoGathersAndAScatter) {
                          two ? R"("passing": [["embed", "embed", "model"]],)" : "", store);
     };
     const double part = 3.0 / 4, h = 1024, f = 4096;
-    const double vectors = 6 * h;  // gains and biases of norms, biases of proj and down: whole on every model rank
-    const double own = (12 * h * h + 3 * h + f) / 2 + vectors;
+    const double norms = 4 * h;  // gains and biases, whole on every model rank like the biases of proj and down
+    const double own = (12 * h * h + 3 * h + f) / 2 + 2 * h + norms;
     const Layer whole(gpt_of_the_vectors(), table(""), 8);
-    EXPECT_EQ(whole.elements("data"), 2 * part * (two ? own - vectors : own));
-    EXPECT_EQ(whole.elements("data+model"), two ? ring(8, vectors) : 0)
-        << "where features are cut they owe on model too";
+    EXPECT_EQ(whole.elements("data"), 2 * part * (two ? own - norms : own));
+    EXPECT_EQ(whole.elements("data+model"), two ? ring(8, norms) : 0) << "where features are cut they owe on model too";
     const Layer cut(gpt_of_the_vectors(), table(R"("weights": "data", "gradients": "data", "optimizer": "data")"), 8);
     EXPECT_EQ(cut.elements("data", "all_gather"), 2 * part * own);
     EXPECT_EQ(cut.elements("data", "reduce_scatter"), part * own);
