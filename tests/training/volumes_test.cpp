@@ -131,8 +131,7 @@ TEST(Volumes, ALlamaLayer) {
                      4 * ring(t, static_cast<double>(gpt.batch * gpt.tokens) * h));
 }
 
-// Scattering where work is repeated costs no element: each sum over y becomes a scatter now and a gather later. The
-// bias of QKV, added where heads lie on y, owes there: its 3h/x elements join what is summed over data and depth.
+// Scattering where work is repeated costs no element: each sum over y becomes a scatter now and a gather later.
 TEST(Volumes, PassingOverYCostsNothing) {
   const std::string table =
       R"({"mesh": [["data", 2], ["depth", 2], ["y", 2], ["x", 2]],
