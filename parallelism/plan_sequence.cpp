@@ -19,8 +19,11 @@ MeshAxes Plan::context_axes() const {
 void Plan::read_context(const Json* given, std::vector<std::string>& faults) {
   const auto& order = rest_[static_cast<std::size_t>(Axis::sequence)];
   const auto free_of_heads = [this](int m) { return !rests_on(Axis::heads, m); };
-  const auto with_heads = std::find_if_not(order.begin(), order.end(), free_of_heads);
-  if (const auto late = std::find_if(with_heads, order.end(), free_of_heads); late != order.end())
+  const MeshAxes through = context_axes();
+  const auto with_heads =
+      std::find_if(order.begin(), order.end(), [&](int m) { return mesh_.extent(m) > 1 && !(through & bit(m)); });
+  const auto late = std::find_if(with_heads, order.end(), [&](int m) { return (through & bit(m)) != 0; });
+  if (late != order.end())
     faults.push_back(
         fmt::format("\"sequence\" rests on mesh axis \"{}\", which carries heads, outside of \"{}\", which does not: "
                     "list \"{}\" last, it is gathered before attention",

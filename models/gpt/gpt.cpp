@@ -30,7 +30,7 @@ class Embed : public Block {
   }
   Var forward(Tape& tape, Var) override {
     tape.scope("embedding");
-    Var x = tape.settle(tape.embedding(tape.use(*table_), tape.micro_batch().tokens));
+    Var x = tape.settle(tape.embedding(tape.use(*table_), tape.micro_batch().tokens, {Axis::embed, config_.embed}));
     if (positions_) x = tape.add_positions(x, tape.use(*positions_));
     return tape.dropout(x, config_.dropout, "embedding");
   }

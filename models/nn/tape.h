@@ -89,8 +89,8 @@ class Tape {
   Var gated_silu(Var gate, Var up);
   Var dropout(Var x_consumed, double probability, std::string_view name);
   Var norm(Var x, Var gain, std::optional<Var> bias, NormKind, double epsilon);
-  Var embedding(Var table, std::int64_t tokens);  // rows of the micro-batch's ids; may owe
-  Var add_positions(Var x_consumed, Var table);   // row t of the table to every token t
+  Var embedding(Var table, std::int64_t tokens, Dim features);  // rows of the micro-batch's ids; may owe
+  Var add_positions(Var x_consumed, Var table);                 // row t of the table to every token t
   struct Heads {
     std::int64_t queries = 1, head = 0;  // per key/value group; numbers per head
     bool causal = true;

@@ -23,7 +23,7 @@ Key Tape::dropout_key(std::string_view name) const {
 
 // A table split along its rows makes a sum over one-hot rows, hence a debt; split along its features, a part of them.
 // The ids lie as values at rest do, but whole on mesh axes where the table is split.
-Var Tape::embedding(Var table, std::int64_t tokens) {
+Var Tape::embedding(Var table, std::int64_t tokens, Dim features) {
   const Dims rows = {{Axis::batch, micro_.rows}, {Axis::sequence, tokens}};
   const Axis words = dims(table)[0].axis;
   States s = context_.plan.at_rest(rows);
@@ -38,7 +38,7 @@ Var Tape::embedding(Var table, std::int64_t tokens) {
     if (context_.plan.rests_on(Axis::batch, m) && on(states(table), m).kind == Kind::split)
       refuse("the table is split where the batch rests");
   Dims out_dims = rows;
-  out_dims.push_back(dims(table)[1]);
+  out_dims.push_back(features);  // the table's own dim may have lost its axis to the words
   const Tensor ids = own_tokens(micro_.ids, rows, s);
   const Tensor numbers = read(table);
   const std::int64_t first = context_.plan.slice(dims(table)[0], states(table)).first;

@@ -233,6 +233,8 @@ TEST(ContextRefusal, WordsThatAreNotKnown) {
 TEST(ContextRefusal, HeadsOutsideOfTheSequence) {
   says(refusal(R"({"mesh": [["x", 2], ["c", 2]], "axes": {"sequence": ["x", "c"], "heads": "x"}})", 4),
        {"\"sequence\" rests on mesh axis \"x\"", "outside of \"c\"", "list \"x\" last"});
+  EXPECT_EQ(refusal(R"({"mesh": [["x", 1], ["c", 2]], "axes": {"sequence": ["x", "c"], "heads": "x"}})", 2),
+            "accepted");
 }
 
 }  // namespace

@@ -76,8 +76,8 @@ TEST(Volumes, SequenceParallelismMovesTheSameAsGathersAndScatters) {
     EXPECT_EQ(layer.calls("x", "all_gather"), 4);
     EXPECT_DOUBLE_EQ(layer.elements("x", "reduce_scatter"), 4 * part * bsh);
     EXPECT_EQ(layer.calls("x", "reduce_scatter"), 4);
-    // Gains and biases of two norms in one message; the biases of proj and down join before the scatter and owe
-    // nothing.
+    // Gains and biases of two norms: four vectors in one message. Those of proj and down join before they are
+    // scattered.
     EXPECT_DOUBLE_EQ(layer.elements("x"), ring(t, 4.0 * static_cast<double>(gpt.embed)));
   }
 }
