@@ -91,26 +91,38 @@ void check_schedule(const TrainingConfig& t, const Plan& plan, std::vector<std::
 
 std::vector<MeshAxis> mesh_of(const Json& strategy, int ranks) { return mesh_axes(strategy, ranks); }
 
+namespace {
+
+void check_sizes(const Workload& w, const ModelDescription& model, const Plan& plan, std::vector<std::string>& faults) {
+  check_batch(w.training, plan, faults);
+  for (const Requirement& r : model.requirements())
+    if (const int parts = plan.parts(r.axis); r.extent % parts != 0)
+      faults.push_back(fmt::format("{} {} cannot be cut into {} equal parts (mesh {}); legal parts: {}", r.key,
+                                   r.extent, parts, split_by(plan, r.axis), divisors_text(r.extent)));
+  if (const int parts = plan.parts(Axis::vocab); model.vocabulary() < parts)
+    faults.push_back(fmt::format("model.vocabulary {} is less than its {} parts (mesh {})", model.vocabulary(), parts,
+                                 split_by(plan, Axis::vocab)));
+  check_context(model, plan, faults);
+  check_schedule(w.training, plan, faults);
+}
+
+}  // namespace
+
+// Sizes can be held against a table only where model and table are good in themselves.
 void check_workload(const Workload& w, int ranks) {
-  const auto model = describe_model(w.model, w.vocabulary);
+  std::vector<std::string> faults;
+  std::unique_ptr<ModelDescription> model;
+  collect_faults(faults, [&] { model = describe_model(w.model, w.vocabulary); });
   WorldOptions options;
   options.ranks = ranks;
-  run_counting(options, [&](std::unique_ptr<Communicator> world) {
-    const Mesh mesh(std::move(world), mesh_of(w.strategy, ranks));
-    const Plan plan(w.strategy, mesh);
-    std::vector<std::string> faults;
-    check_batch(w.training, plan, faults);
-    for (const Requirement& r : model->requirements())
-      if (const int parts = plan.parts(r.axis); r.extent % parts != 0)
-        faults.push_back(fmt::format("{} {} cannot be cut into {} equal parts (mesh {}); legal parts: {}", r.key,
-                                     r.extent, parts, split_by(plan, r.axis), divisors_text(r.extent)));
-    if (const int parts = plan.parts(Axis::vocab); model->vocabulary() < parts)
-      faults.push_back(fmt::format("model.vocabulary {} is less than its {} parts (mesh {})", model->vocabulary(),
-                                   parts, split_by(plan, Axis::vocab)));
-    check_context(*model, plan, faults);
-    check_schedule(w.training, plan, faults);
-    refuse_all(faults, fmt::format("sizes do not fit {} ranks", ranks));
+  collect_faults(faults, [&] {
+    run_counting(options, [&](std::unique_ptr<Communicator> world) {
+      const Mesh mesh(std::move(world), mesh_of(w.strategy, ranks));
+      const Plan plan(w.strategy, mesh);
+      if (model) check_sizes(w, *model, plan, faults);
+    });
   });
+  refuse_all(faults, fmt::format("faults of this run on {} rank{}", ranks, ranks == 1 ? "" : "s"));
 }
 
 }  // namespace quadrille

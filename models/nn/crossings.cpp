@@ -113,9 +113,7 @@ Var Tape::scatter(Var x, int m, Axis a) {
   expect(on(parts, m), Kind::debt, "scatter", m);
   on(parts, m) = {Kind::split, a};
   if (!context_.plan.innermost(a, m, parts)) refuse("scatter: must become the innermost split of its axis");
-  const Tensor part = scatter_sum(context_, take(x), d, parts, m);
-  value(x).v = Tensor();  // nobody reads the whole any more: its memory need not wait for backward
-  return cross("scatter", x, bit(m), a, d, parts, part,
+  return cross("scatter", x, bit(m), a, d, parts, scatter_sum(context_, take(x), d, parts, m),
                [this, d, parts, m](const Tensor& g, bool) { return Later(gather_parts(context_, g, d, parts, m)); });
 }
 

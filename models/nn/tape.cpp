@@ -40,7 +40,10 @@ Tensor Tape::now(Var v) const { return value(v).parameter ? value(v).parameter->
 Tensor Tape::take(Var v) {
   Tensor numbers = read(v);
   value(v).consumed = true;
-  if (!value(v).kept) return numbers;
+  if (!value(v).kept) {
+    value(v).v = {};  // its memory lives as long as what is made of it, not until backward
+    return numbers;
+  }
   Tensor copy = fresh(numbers.shape(), numbers.dtype());
   context_.stream.copy(copy, numbers);
   return copy;
@@ -86,7 +89,7 @@ void Tape::contribute(Var v, Tensor numbers) {
 void Tape::pass_on(Var v, const Tensor& numbers) {
   Value& x = value(v);
   if (!x.g) {
-    x.g = numbers.reshaped(x.v.shape());
+    x.g = numbers.reshaped(local_shape(x.dims, x.states));
     return;
   }
   if (!x.g.sole_owner()) {

@@ -502,8 +502,9 @@ def checks():
         return
     program = os.path.abspath(ARGUMENTS.faulty)
     done = run("check", "--layouts", "--ranks", "2", "--backend", "reference", program=program, seconds=120,
-               env={"QUADRILLE_PLANTED": "nan 1 5"})
-    expect(done.returncode == FAILURE and "WRONG" in done.stdout and "found nan, wanted " in done.stdout, "check of a wrong program", done)
+               env={"QUADRILLE_PLANTED": "throw 1 1"})
+    expect(done.returncode == FAILURE and "WRONG" in done.stdout and "the last wheel came off" in done.stdout
+           and "layouts are WRONG" in done.stdout, "check of a wrong program", done)
     words = ["run", suite(), "--backend", "reference", "--ranks", "2", "--threads", "1", "--oversubscribe", "--strategy", "data"]
     done = run(*words, "--check-replicas", "1", "--out", out("replicas"))
     expect(done.returncode == 0, "replicas that agree", done)

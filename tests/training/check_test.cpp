@@ -76,6 +76,15 @@ TEST(Check, NamesTheTensorAndBothNumbers) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
 }
 
+TEST(Check, NamesTheTensorsOfADroppedLayer) {
+  std::vector<LawLayout> layouts = layouts_of(1);
+  layouts.resize(1);
+  layouts[0].workload.model.set("layers", 2);
+  const LawFinding finding = visit(layouts, on_threads(1)).front();
+  EXPECT_NE(finding.refusal.find("gradient of layers.2."), std::string::npos) << finding.refusal;
+  EXPECT_NE(finding.refusal.find("is missing"), std::string::npos) << finding.refusal;
+}
+
 TEST(Distances, FindTheWorstPlaceAndNeverTakeWhatIsNoNumberForEqual) {
   Observed serial, other;
   serial.losses = {2}, serial.norms = {1}, serial.gradients["w"] = {1, -4, 2};

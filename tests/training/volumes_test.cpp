@@ -76,7 +76,8 @@ TEST(Volumes, SequenceParallelismMovesTheSameAsGathersAndScatters) {
     EXPECT_EQ(layer.calls("x", "all_gather"), 4);
     EXPECT_DOUBLE_EQ(layer.elements("x", "reduce_scatter"), 4 * part * bsh);
     EXPECT_EQ(layer.calls("x", "reduce_scatter"), 4);
-    // Gains and biases of two norms in one message; the biases of proj and down join before the sum is scattered.
+    // Gains and biases of two norms: four vectors in one message. Those of proj and down join before they are
+    // scattered.
     EXPECT_DOUBLE_EQ(layer.elements("x"), ring(t, 4.0 * static_cast<double>(gpt.embed)));
   }
 }
@@ -130,8 +131,7 @@ TEST(Volumes, ALlamaLayer) {
                      4 * ring(t, static_cast<double>(gpt.batch * gpt.tokens) * h));
 }
 
-// Scattering where work is repeated costs no element: each sum over y becomes a scatter now and a gather later. The
-// bias of QKV, added where heads lie on y, owes there: its 3h/x elements join what is summed over data and depth.
+// Scattering where work is repeated costs no element: each sum over y becomes a scatter now and a gather later.
 TEST(Volumes, PassingOverYCostsNothing) {
   const std::string table =
       R"({"mesh": [["data", 2], ["depth", 2], ["y", 2], ["x", 2]],
@@ -171,12 +171,11 @@ TEST(Volumes, TwoDimensionalParametersTurnASumIntoTwoGathersAndAScatter) {
                          two ? R"("passing": [["embed", "embed", "model"]],)" : "", store);
     };
     const double part = 3.0 / 4, h = 1024, f = 4096;
-    const double norms = 4 * h;  // gains and biases of two: whole on every model rank, like the biases of proj and down
-    const double own = (12 * h * h + 3 * h + f) / 2 + norms + 2 * h;
+    const double norms = 4 * h;  // gains and biases, whole on every model rank like the biases of proj and down
+    const double own = (12 * h * h + 3 * h + f) / 2 + 2 * h + norms;
     const Layer whole(gpt_of_the_vectors(), table(""), 8);
     EXPECT_EQ(whole.elements("data"), 2 * part * (two ? own - norms : own));
-    EXPECT_EQ(whole.elements("data+model"), two ? ring(8, norms) : 0)
-        << "where features are cut norms owe on model too";
+    EXPECT_EQ(whole.elements("data+model"), two ? ring(8, norms) : 0) << "where features are cut they owe on model too";
     const Layer cut(gpt_of_the_vectors(), table(R"("weights": "data", "gradients": "data", "optimizer": "data")"), 8);
     EXPECT_EQ(cut.elements("data", "all_gather"), 2 * part * own);
     EXPECT_EQ(cut.elements("data", "reduce_scatter"), part * own);

@@ -78,7 +78,11 @@ class Visitor {
     LawFinding finding;
     finding.layout = k;
     finding.refusal = std::move(refusal);
-    if (finding.refusal.empty()) compare(layouts_[k], seen, finding);
+    try {
+      if (finding.refusal.empty()) compare(layouts_[k], seen, finding);
+    } catch (const Error& error) {  // a tensor is missing or has another size
+      finding.refusal = error.what();
+    }
     if (how_.tell) how_.tell(finding);
     findings_.push_back(std::move(finding));
   }
