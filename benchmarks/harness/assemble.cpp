@@ -27,6 +27,7 @@ std::vector<TrafficLine> traffic_lines(const std::vector<Tally>& ranks) {
       line.seconds_max = std::max(line.seconds_max, traffic.seconds);
     }
   std::vector<TrafficLine> all;
+  all.reserve(lines.size());
   for (auto& [key, line] : lines) all.push_back(std::move(line));
   return all;
 }
