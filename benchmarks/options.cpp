@@ -184,13 +184,14 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
 }
 
 void add_compare(CLI::App& app, CompareOptions& compare) {
-  app.add_option("first", compare.first, "a record.json, or the folder of a run")->required();
+  app.add_option("first", compare.first, "a record.json, or the folder of a run (with --published also of several)")
+      ->required();
   app.add_option("second", compare.second, "another one: compared step by step");
   app.add_flag("--published", compare.published, "beside published rows, never dividing unlike conditions");
-  app.add_option(
-         "--tolerance", compare.tolerance,
-         "relative difference of losses and evaluations that counts as equal. 0: bit for bit, as one layout gives "
-         "twice; another layout, back end or machine rounds differently (try 1e-4). Times are shown, never judged")
+  app.add_option("--tolerance", compare.tolerance,
+                 "relative difference of losses and evaluations that counts as equal;\n"
+                 "                          0: bit for bit, as one layout gives twice; another layout, back end or\n"
+                 "                          machine rounds differently (try 1e-4). Times are shown, never judged")
       ->check(real(true))
       ->capture_default_str();
   app.add_option("--rows", compare.rows, "published rows to print at most")

@@ -144,6 +144,7 @@ int plan_command(const RunOptions& options) {
       forecasts.emplace_back(rank, forecast(experiment.workload, backend, ranks, rank));
 
   std::vector<std::pair<std::string, int>> edges;
+  edges.reserve(mesh.size());
   for (const MeshAxis& edge : mesh) edges.emplace_back(edge.name, edge.extent);
   fmt::print("{}   plan of {}{}{}\n", program_name(), experiment.suite, experiment.description.empty() ? "" : ": ",
              experiment.description);

@@ -96,6 +96,8 @@ std::vector<std::int32_t> BpeTokenizer::merge_word(std::string_view word) const 
   return left_over;
 }
 
-std::unique_ptr<Tokenizer> make_bpe_tokenizer(std::vector<Merge> merges) { return std::make_unique<OwnBpe>(merges); }
+std::unique_ptr<Tokenizer> make_bpe_tokenizer(const std::vector<Merge>& merges) {
+  return std::make_unique<OwnBpe>(merges);
+}
 
 }  // namespace quadrille

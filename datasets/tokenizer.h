@@ -37,7 +37,7 @@ std::unique_ptr<Tokenizer> make_compact_tokenizer(const std::string& alphabet); 
 // parts of split_words (words.h). Deterministic: the most frequent pair first, among equals the one of smallest ids.
 using Merge = std::pair<std::int32_t, std::int32_t>;
 std::vector<Merge> learn_merges(std::span<const std::string_view> texts, std::int64_t vocabulary);
-std::unique_ptr<Tokenizer> make_bpe_tokenizer(std::vector<Merge> merges);
+std::unique_ptr<Tokenizer> make_bpe_tokenizer(const std::vector<Merge>& merges);
 
 // GPT-2's, from its file of merges ("vocab.bpe"): first the 256 bytes in GPT-2's order, then the merges, then the end
 // of text. Throws Error naming file and line. Text that is not UTF-8 is refused when it is encoded.

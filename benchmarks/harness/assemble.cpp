@@ -28,6 +28,7 @@ std::vector<TrafficLine> traffic_lines(const std::vector<Tally>& ranks) {
       line.exposed_mean += traffic.exposed / static_cast<double>(ranks.size());
     }
   std::vector<TrafficLine> all;
+  all.reserve(lines.size());
   for (auto& [key, line] : lines) all.push_back(std::move(line));
   return all;
 }

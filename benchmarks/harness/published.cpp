@@ -29,14 +29,13 @@ std::string text_in(const Json& row, std::string_view key) {
 
 const Json* at_path(const Json& document, std::initializer_list<std::string_view> path) {
   const Json* at = &document;
-  for (std::string_view key : path)
-    if (!at || !at->is_object() || !(at = at->find(key))) return nullptr;
+  for (std::string_view key : path) at = at && at->is_object() ? at->find(key) : nullptr;
   return at;
 }
 
-std::string string_at(const Json& document, std::initializer_list<std::string_view> path, std::string fallback) {
+std::string string_at(const Json& document, std::initializer_list<std::string_view> path, std::string_view fallback) {
   const Json* value = at_path(document, path);
-  return value && value->is_string() ? value->string() : fallback;
+  return value && value->is_string() ? value->string() : std::string(fallback);
 }
 
 std::string hardware_of(const Record& record) {

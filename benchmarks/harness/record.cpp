@@ -130,6 +130,7 @@ std::vector<std::string> records_of_set(const std::string& folder) {
       numbered[std::stoll(digits)] = entry.path().string();
   }
   std::vector<std::string> files;
+  files.reserve(numbered.size());
   for (const auto& [number, path] : numbered) files.push_back(path);
   return files;
 }

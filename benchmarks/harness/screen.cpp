@@ -39,7 +39,7 @@ std::string headline(const Record& record) {
   const char* verdict = !record.verdict.valid  ? "NOT VALID"
                         : !record.timed_claims ? "valid training, NOT VALID as a timed claim"
                                                : "valid";
-  if (record.seconds_to_target)
+  if (record.seconds_to_target && record.target)
     return fmt::format("SCORE  {:.3f} s to {} {} {}   ({})\n", *record.seconds_to_target, record.target->metric,
                        record.target->direction == "at_most" ? "<=" : ">=", text_number(record.target->value), verdict);
   if (record.target) return fmt::format("SCORE  none: target not reached   ({})\n", verdict);
@@ -61,11 +61,12 @@ std::string step_lines(const Record& record) {
   const StepStatistics& s = record.step_statistics;
   std::string text = fmt::format("  ended       {}, {} steps in {}\n", record.stop_reason, record.steps.size(),
                                  text_clock(record.timed_seconds));
+  const auto seconds = [](const std::optional<double>& value) { return value ? text_seconds(*value) : "n/a"; };
   if (s.median_seconds)
     text +=
         fmt::format("  step time   median {}, p5 {}, p95 {}, min {}, max {} of {} steps ({} warm-up steps left out)\n",
-                    text_seconds(*s.median_seconds), text_seconds(*s.p5_seconds), text_seconds(*s.p95_seconds),
-                    text_seconds(*s.min_seconds), text_seconds(*s.max_seconds), s.count, s.warm_up_steps);
+                    seconds(s.median_seconds), seconds(s.p5_seconds), seconds(s.p95_seconds), seconds(s.min_seconds),
+                    seconds(s.max_seconds), s.count, s.warm_up_steps);
   else
     text += fmt::format("  step time   {}: {} after {} warm-up steps\n", s.status, s.count, s.warm_up_steps);
   if (s.labels_per_second) text += fmt::format("  throughput  {}\n", text_scaled(*s.labels_per_second, "tokens/s"));

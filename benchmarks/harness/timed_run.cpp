@@ -146,9 +146,10 @@ LiveStatus TimedRun::live_status(const StepReport& report) const {
   status.labels_per_second = labels / seconds;
   status.flops_per_second = p_.trainer.model_flops_full() / per_step;
   status.seconds_left = per_step * static_cast<double>(steps() - report.step);
-  if (p_.experiment.run.evaluate_every > 0 && !trace_.evaluations.empty())
-    status.seconds_left += trace_.evaluations.back().seconds *
-                           static_cast<double>((steps() - report.step) / p_.experiment.run.evaluate_every);
+  if (p_.experiment.run.evaluate_every > 0 && !trace_.evaluations.empty()) {
+    const std::int64_t evaluations_left = (steps() - report.step) / p_.experiment.run.evaluate_every;
+    status.seconds_left += trace_.evaluations.back().seconds * static_cast<double>(evaluations_left);
+  }
   if (p_.experiment.run.max_minutes > 0)
     status.seconds_left =
         std::max(0.0, std::min(status.seconds_left, p_.experiment.run.max_minutes * 60 - since_start()));

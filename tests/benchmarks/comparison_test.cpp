@@ -209,6 +209,7 @@ TEST(Published, ASetStandsThereByItsScore) {
   EXPECT_DOUBLE_EQ(*chosen.record.seconds_to_target, 1.25);
   std::swap(runs[0], runs[1]);  // the first did not reach the target
   EXPECT_EQ(stand_in(runs, score).index, 2U);
+  std::swap(runs[0], runs[1]);
   score.valid = false;
   EXPECT_FALSE(stand_in(runs, score).record.seconds_to_target);
   EXPECT_FALSE(speed_ratio(stand_in(runs, score).record, like_row()));

@@ -55,6 +55,14 @@ TEST(Options, AVerbsHelpIsAboutThatVerb) {
   }
 }
 
+TEST(Options, AVerbBelowAVerbHasItsOwnHelp) {
+  for (const char* verb : {"fetch", "prepare", "verify", "show"}) {
+    const std::string text = options_of({"data", verb, "--help"}).text;
+    EXPECT_NE(text.find("--data"), std::string::npos) << text;
+    EXPECT_EQ(text.find("Examples"), std::string::npos) << text;
+  }
+}
+
 TEST(Options, HelpSucceedsAndMistakesDoNot) {
   EXPECT_NE(options_of({"--help"}).text.find("Exit codes"), std::string::npos);
   EXPECT_EQ(options_of({"--help"}).exit, exit_code::kGood);
@@ -191,7 +199,7 @@ TEST_F(Suite, TargetMustBeInTheUnitOfTheData) {
 
 TEST_F(Suite, ASuiteIsAnObject) {
   std::ofstream(options_.suite) << "[1, 2]";
-  EXPECT_TRUE(has(refusal(), "found an array, wanted an object")) << refusal();
+  EXPECT_TRUE(has(refusal(), "found an array, wanted an object with model")) << refusal();
 }
 
 TEST_F(Suite, EvaluationsNeedASetToEvaluate) {
@@ -301,8 +309,13 @@ TEST(OutFolder, IsMadeAndRemovedAgainWhenNothingCameOfIt) {
   remove_empty_folders(made);
   EXPECT_FALSE(std::filesystem::exists(top + "/a"));
   EXPECT_TRUE(std::filesystem::exists(top + "/other"));
-  EXPECT_THROW(make_out_folder(top + "/other/c"), Error);   // below a file
-  EXPECT_THROW(refuse_used_folder(top + "/other"), Error);  // a file
+  EXPECT_THROW(make_out_folder(top + "/other/c"), Error);  // below a file
+  try {
+    refuse_used_folder(top + "/other");
+    ADD_FAILURE() << "a file was taken for a folder";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).ends_with("is a file; give a folder that is new or empty")) << error.what();
+  }
   const std::string long_name(5000, 'x');
   EXPECT_THROW(refuse_used_folder(long_name), Error);
   EXPECT_THROW(make_out_folder(long_name), Error);

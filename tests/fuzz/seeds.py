@@ -34,6 +34,8 @@ big = ("9223372036854775807", "4611686018427387904", "16777216", "-1", "0", "1e3
 texts = [path.read_text() for path in suites]
 for path, text in zip(suites, texts):
     seed("json", path.name, text.encode() + b"\xfftraining.batch_size=8\xffmesh.x=4\xffa.b={\"c\": [1, 2.5e-3, null]}")
+seed("json", "numbers", b'[0.30000000000000004, 2.2250738585072014e-308, 1.7976931348623157e+308, 5e-324, -0.0, 1e22, 123456789.123456789,'
+     b' -9223372036854775808, 9223372036854775807, "nan", "\\u0000\\"\\\\\\ud83d\\ude00\xc3\xa9"]')
 words("json", texts, big)
 
 tables = [path.read_text() for path in strategies]

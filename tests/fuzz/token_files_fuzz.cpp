@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Headers of llm.c, Megatron and nanoGPT. Promise: a file that was opened can be read from end to end, but for ids
-// beyond the vocabulary.
+// beyond the vocabulary, which never come out.
 #include <algorithm>
 #include <vector>
 
@@ -14,8 +14,10 @@ namespace {
 void read_all(const TokenFile& file) {
   const FileTokens tokens({file.piece}, file.type, file.vocabulary.value_or(50257), Json());
   std::vector<std::int32_t> ids(static_cast<std::size_t>(std::min<std::int64_t>(tokens.count(), 4096)));
-  answers([&] { tokens.read(0, ids); });
-  answers([&] { tokens.read(tokens.count() - static_cast<std::int64_t>(ids.size()), ids); });
+  for (const std::int64_t first : {std::int64_t{0}, tokens.count() - static_cast<std::int64_t>(ids.size())}) {
+    if (!answers([&] { tokens.read(first, ids); })) continue;
+    for (const std::int32_t id : ids) promise(id >= 0 && id < tokens.vocabulary(), "ids are below the vocabulary");
+  }
   answers([&] { tokens.scan(); });
 }
 
