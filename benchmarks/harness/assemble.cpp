@@ -2,6 +2,8 @@
 // See assemble.h.
 #include "benchmarks/harness/assemble.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "benchmarks/harness/environment.h"
