@@ -25,7 +25,7 @@ Links links_from(const Json& json) {
   return links;
 }
 
-Links links_from(std::string_view text) {
+Links links_from_text(std::string_view text) {
   const auto comma = text.find(',');
   const std::string latency(comma == std::string_view::npos ? "0" : text.substr(comma + 1));
   const auto number = [&](const std::string& part) {

@@ -128,7 +128,7 @@ class RankSession {
     const auto seed = static_cast<std::int64_t>(workload.seed);
     Ledger ledger(!session_.options.trace.empty());
     auto base = world_->split([](int) { return 0; }, "world");
-    if (!session_.options.links.empty()) base = over_links(std::move(base), links_from(session_.options.links));
+    if (!session_.options.links.empty()) base = over_links(std::move(base), links_from_text(session_.options.links));
     const StrategyMesh crew(std::move(base), workload.strategy, ledger);
     const Mesh& mesh = crew.mesh();
     const double connected = session_.clock.seconds();

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "parallelism/world.h"
-#include "tests/parallelism/forwarding_communicator.h"
+#include "parallelism/forwarding_communicator.h"
 
 namespace quadrille {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "parallelism/world.h"
-#include "tests/parallelism/forwarding_communicator.h"
+#include "parallelism/forwarding_communicator.h"
 
 namespace quadrille {
 namespace {
