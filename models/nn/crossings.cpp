@@ -193,7 +193,6 @@ Var Tape::join(Var y, Var bias) {
   const Shape shape = out.shape(), matrix{shape.count(0, rank - columns), shape.count(rank - columns, rank)};
   if (context_.mesh().first_on(owed))
     context_.ops.add_bias(context_.stream, out.reshaped(matrix), out.reshaped(matrix), read(bias).flat());
-  if (!value(y).kept) value(y).v = {};  // `out` is all there is of it: a scatter may then drop it
   const Var sum = put(dims(y), states(y), out);
   record(sum, [this, y, bias, sum, matrix] {
     Tensor d = std::exchange(value(sum).g, {});

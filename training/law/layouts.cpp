@@ -107,7 +107,7 @@ LawSpace::LawSpace(std::string model, int ranks, const Backend& backend)
   const auto factor = [this](FactorNumber k, const char* name, std::vector<std::string> values) {
     factors_[k] = {name, std::move(values)};
   };
-  factor(kRest, "rest", {"", "sequence"});
+  factor(kRest, "rest", {"", "sequence", "embed"});
   factor(kPassing, "passing", {"", "heads", "mlp", "vocab", "heads mlp vocab", "embed"});
   factor(kStore, "store",
          {"", "zero1", "zero2", "zero3", "zero3 kept", "hybrid", "optimizer everywhere", "weights everywhere"});
@@ -152,6 +152,8 @@ std::vector<std::string> LawSpace::real(const Choice& choice, const std::vector<
 bool LawSpace::lawful_on_mesh(const Choice& choice) const {
   if (choice[kMesh] == kOpen) return true;
   if (choice[kRest] > 0 && extent(choice, "x") == 1) return false;
+  // A table whose words lie on x keeps its features whole on y too: a nested cut cannot begin outside.
+  if (value(choice, kRest) == "embed" && extent(choice, "y") > 1) return false;
   if (choice[kPassing] > 0) {
     const bool embed = value(choice, kPassing) == "embed";
     if (extent(choice, embed ? "x" : "y") == 1) return false;
@@ -191,11 +193,9 @@ Json LawSpace::axes(const Choice& choice) const {
     if (!where.empty()) axes.set(axis, list(where));
   };
   rest("batch", {"data", "depth"});
-  if (choice[kRest] > 0)
-    rest("sequence", {"c", "x"});
-  else
-    rest("sequence", {"c"});
-  rest("embed", {"y"});
+  const std::string& on_x = value(choice, kRest);  // of the residual stream, beside heads, mlp and vocab
+  rest("sequence", on_x == "sequence" ? std::vector<std::string>{"c", "x"} : std::vector<std::string>{"c"});
+  rest("embed", on_x == "embed" ? std::vector<std::string>{"y", "x"} : std::vector<std::string>{"y"});
   for (const char* axis : {"heads", "mlp", "vocab"}) rest(axis, {"x"});
   return axes;
 }
@@ -239,6 +239,7 @@ Json LawSpace::table(const Choice& choice) const {
     if (const int n = extent(choice, name); n > 1) mesh.push(Json(Json::Array{Json(name), Json(n)}));
   if (mesh.size() > 0) table.set("mesh", mesh);
   table.set("axes", axes(choice));
+  if (value(choice, kRest) == "embed") table.set("may_gather", list({"embed"}));
   if (choice[kPassing] > 0) table.set("passing", passing(choice));
   if (choice[kStore] > 0) table.set("store", store(choice));
   if (choice[kSum] > 0) table.set("sum", "axis_by_axis");
@@ -298,6 +299,7 @@ std::string LawSpace::text(const Choice& choice, bool of_case) const {
     std::string word = value(choice, k);
     if (word.empty() || (k == kMicro && choice[k] == 0) || (of_case && !in_case)) continue;
     if (k == kMicro) word = fmt::format("{} micro-batches", micro_batches(choice));
+    if (k == kRest) word += " on x";
     if (k == kPassing || k == kStore || k == kOverlap || k == kRecompute || k == kContext)
       word = factors_[k].name + " " + word;
     text += (text.empty() ? "" : ", ") + word;
