@@ -17,7 +17,7 @@ struct Links {
   double bandwidth_bytes_per_s = 0;  // at which one rank sends, all its messages together
   double latency_s = 0;              // of one step of a ring
 };
-Links links_from(const Json&);            // {"bandwidth_bytes_per_s": 1e9, "latency_s": 1e-5}; throws Error
+Links links_from(const Json&);                 // {"bandwidth_bytes_per_s": 1e9, "latency_s": 1e-5}; throws Error
 Links links_from_text(std::string_view text);  // "1e9,1e-5"; the latency may be left out; throws Error
 
 // The same world; its collectives and those of later splits are complete no sooner than latency * steps + bytes /

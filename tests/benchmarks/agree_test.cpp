@@ -11,8 +11,8 @@
 #include <thread>
 #include <utility>
 
-#include "parallelism/world.h"
 #include "parallelism/forwarding_communicator.h"
+#include "parallelism/world.h"
 
 namespace quadrille {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "core/error.h"
-#include "parallelism/world.h"
 #include "parallelism/forwarding_communicator.h"
+#include "parallelism/world.h"
 
 namespace quadrille {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "core/error.h"
 #include "kernels/backend.h"
-#include "tests/kernels/broken.h"
 #include "parallelism/forwarding_communicator.h"
+#include "tests/kernels/broken.h"
 #include "tests/training/context_layouts.h"
 #include "tests/training/toy.h"
 
