@@ -325,11 +325,14 @@ LawLayout LawSpace::layout(const Choice& choice) const {
   return layout;
 }
 
-std::vector<LawLayout> LawSpace::layouts(bool all) const {
+std::vector<Choice> LawSpace::choices(bool all) const {
   const Lawful judge = [this](const Choice& choice) { return lawful(choice); };
+  return all ? all_choices(counts(), judge) : cover_pairs(counts(), judge);
+}
+
+std::vector<LawLayout> LawSpace::layouts() const {
   std::vector<LawLayout> found;
-  for (const Choice& choice : all ? all_choices(counts(), judge) : cover_pairs(counts(), judge))
-    found.push_back(layout(choice));
+  for (const Choice& choice : choices(false)) found.push_back(layout(choice));
   return found;
 }
 
