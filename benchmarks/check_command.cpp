@@ -125,8 +125,8 @@ int check_command(const CheckOptions& options, const WrapWorld& wrap) {
   const LawSpace space(options.model, how.options.ranks, backend);
   const std::vector<Choice> choices = space.choices(options.all);
   if (speaks)
-    fmt::print("{}   check of {}: {} layouts of {} ranks ({}), {}; each against one rank\n", program_name(),
-               options.model, choices.size(), how.options.ranks, how.world,
+    fmt::print("{}   check of {}: {} meshes of {} ranks ({}) in {} layouts, {}; each against one rank\n",
+               program_name(), options.model, space.counts().front(), how.options.ranks, how.world, choices.size(),
                options.all ? "every combination of choices" : "every pair of choices at least once");
   std::fflush(stdout);
   Report report(choices.size());
