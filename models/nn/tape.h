@@ -100,7 +100,7 @@ class Tape {
   Var rotary(Var packed_consumed, const Heads&, double base);
   // packed [batch, sequence, heads, (queries + 2)*head]. Where the sequence is split, keys of other ranks are met as
   // the plan's "context" says.
-  Var attention(Var packed, const Heads&);
+  Var attention(Var packed_consumed, const Heads&);
   void cross_entropy(Var logits, double smoothing);  // adds to micro_batch().loss; backward starts here
 
   // Walks back. `seed` is the gradient of `from`; without it the walk starts at the loss.

@@ -82,6 +82,7 @@ Var Tape::rotary(Var packed, const Heads& h, double base) {
   if (where(packed, Kind::debt)) refuse("rotary positions of a debt: settle it first");
   Rotary spec = rotary_of(packed, h, base);
   const Tensor out = take(packed);
+  if (!value(packed).kept) value(packed).v = {};  // `out` is all there is of it: who turns it may then drop it
   context_.ops.rotary(context_.stream, out, out, spec);
   const Var y = put(dims(packed), states(packed), out);
   spec.inverse = true;
@@ -210,8 +211,11 @@ Var Tape::attend_turned(Var packed, const Heads& h) {
   for (auto m = order.rbegin(); m != order.rend(); ++m) {
     if (on(states(packed), *m) != State{Kind::split, Axis::sequence}) continue;
     const bool turns = (context_.plan.context_axes() & bit(*m)) != 0;
+    const Var before = packed;
     packed = turns ? all_to_all(packed, *m, Axis::heads) : gather(packed, *m);
     if (turns) turned |= bit(*m);
+    value(before).consumed = true;
+    if (!value(before).kept) value(before).v = {};  // its memory need not wait for backward
   }
   Var out = attend(packed, packed, h);
   for (int m : order)
