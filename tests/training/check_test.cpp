@@ -16,7 +16,7 @@ namespace {
 // Every fifth of them: the whole list is visited by the program itself, as a test of its own (tests/benchmarks).
 std::vector<LawLayout> layouts_of(int ranks) {
   std::vector<LawLayout> few;
-  const std::vector<LawLayout> all = LawSpace("gpt", ranks, backend_named("reference")).layouts(false);
+  const std::vector<LawLayout> all = LawSpace("gpt", ranks, backend_named("reference")).layouts();
   for (std::size_t k = 0; k < all.size(); k += 5) few.push_back(all[k]);
   return few;
 }
@@ -37,14 +37,14 @@ TEST(Check, LayoutsOfTwoRanksEqualTheSerialRun) {
   const std::vector<LawLayout> layouts = layouts_of(2);
   std::size_t told = 0;
   LawVisit how = on_threads(2);
-  how.tell = [&](const LawFinding& finding) { EXPECT_EQ(finding.layout, told++); };
+  how.tell = [&](const LawLayout&, const LawFinding& finding) { EXPECT_EQ(finding.layout, told++); };
   for (const LawFinding& finding : visit(layouts, how))
     EXPECT_TRUE(finding.good()) << layouts[finding.layout].name << text_of(finding);
   EXPECT_EQ(told, layouts.size());
 }
 
 TEST(Check, NamesWhatIsWrongWhereAMessageIsLost) {
-  std::vector<LawLayout> layouts = LawSpace("gpt", 2, backend_named("reference")).layouts(false);
+  std::vector<LawLayout> layouts = LawSpace("gpt", 2, backend_named("reference")).layouts();
   std::erase_if(layouts, [](const LawLayout& layout) {  // those that sum whole gradients over data, and a few without
     return layout.name.find("store") != std::string::npos || layout.name.find("y=2") != std::string::npos;
   });

@@ -91,8 +91,11 @@ Workload with_adamw(Workload w) {
 LawSpace::LawSpace(std::string model, int ranks, const Backend& backend)
     : model_(std::move(model)),
       backends_{std::string(backend.name), backend.computes_f64 ? std::string(backend.name) : "reference"} {
-  const std::int64_t n = ranks, unit = std::lcm(std::int64_t{4}, n), rows = std::lcm(std::int64_t{8}, 2 * n);
-  size_ = {rows, rows, unit, 4 * unit, 8 * unit};
+  const auto multiple_from = [](std::int64_t n, std::int64_t least) { return n * ((least + n - 1) / n); };
+  const std::int64_t n = ranks, heads = multiple_from(n, 4);
+  const std::int64_t rows = multiple_from(std::lcm(std::int64_t{4}, 2 * n), 8);  // several micro-batches of each stage
+  const std::int64_t tokens = multiple_from(2 * n, 8);                           // two chunks of each rank
+  size_ = {rows, tokens, heads, 4 * heads, 8 * heads};
   factors_.resize(kFactors);
   factors_[kMesh] = {"mesh", {}};
   for (const std::vector<int>& mesh : law_meshes(ranks)) {
@@ -325,11 +328,14 @@ LawLayout LawSpace::layout(const Choice& choice) const {
   return layout;
 }
 
-std::vector<LawLayout> LawSpace::layouts(bool all) const {
+std::vector<Choice> LawSpace::choices(bool all) const {
   const Lawful judge = [this](const Choice& choice) { return lawful(choice); };
+  return all ? all_choices(counts(), judge) : cover_pairs(counts(), judge);
+}
+
+std::vector<LawLayout> LawSpace::layouts() const {
   std::vector<LawLayout> found;
-  for (const Choice& choice : all ? all_choices(counts(), judge) : cover_pairs(counts(), judge))
-    found.push_back(layout(choice));
+  for (const Choice& choice : choices(false)) found.push_back(layout(choice));
   return found;
 }
 
