@@ -21,7 +21,8 @@ int plan_command(const RunOptions&);
 int score_command(const std::vector<std::string>& folders);
 int compare_command(const CompareOptions&);
 int data_command(const DataOptions&);
-int list_command();
+int check_command(const CheckOptions&, const WrapWorld& wrap);
+int list_command(const std::string& what);  // empty: everything
 int info_command();
 
 }  // namespace quadrille

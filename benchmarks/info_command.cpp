@@ -45,13 +45,22 @@ void add_worlds(TextTable& table) {
 
 }  // namespace
 
-int list_command() {
-  fmt::print("Suites (quadrille run NAME)\n{}\n", documents_text("suite", kSuites));
-  fmt::print("Strategies (--strategy NAME)\n{}\n", documents_text("strategy", kStrategies));
-  fmt::print("Models (model.kind)\n");
-  for (const std::string& name : model_names()) fmt::print("  {}\n", name);
-  fmt::print("\nData sets (quadrille data fetch NAME)\n");
-  for (const std::string& name : fetchable()) fmt::print("  {}\n", name);
+int list_command(const std::string& what) {
+  std::string text;
+  const auto part = [&](std::string_view name, std::string_view title, const auto& rows) {
+    if (!what.empty() && what != name) return;
+    text += fmt::format("{}{}\n{}", text.empty() ? "" : "\n", title, rows());
+  };
+  const auto names = [](const std::vector<std::string>& all) {
+    std::string rows;
+    for (const std::string& name : all) rows += fmt::format("  {}\n", name);
+    return rows;
+  };
+  part("suites", "Suites (quadrille run NAME)", [] { return documents_text("suite", kSuites); });
+  part("strategies", "Strategies (--strategy NAME)", [] { return documents_text("strategy", kStrategies); });
+  part("models", "Models (model.kind)", [&] { return names(model_names()); });
+  part("data", "Data sets (quadrille data fetch NAME)", [&] { return names(fetchable()); });
+  fmt::print("{}", text);
   return exit_code::kGood;
 }
 

@@ -30,10 +30,11 @@ constexpr const char* kFoot = R"(Examples
   quadrille plan gpt_tiny --ranks 8 --strategy data_tensor --set mesh.x=4
                                                       what each of them would hold, compute and send
   quadrille compare results/mine --published          beside published numbers
+  quadrille check --layouts --ranks 4                 is every way to split a model over 4 ranks right?
 
 Exit codes
   0  done: target reached, or no target and all steps done     4  target not reached
-  1  failure while running                                     5  diverged: loss or gradients not finite
+  1  failure while running; check: a layout is wrong           5  diverged: loss or gradients not finite
   2  bad input: nothing was trained                            6  ended, but the result is not valid
   3  a rank did not end after another had failed               7  compare: the runs differ
   130, 143  ended by Ctrl-C or SIGTERM; an MPI launcher gives its own code then
@@ -62,6 +63,10 @@ constexpr const char* kScoreFoot = R"(Example
 constexpr const char* kCompareFoot = R"(Examples
   quadrille compare results/mine/record_0.json results/mine/record_1.json
   quadrille compare results/mine --published)";
+
+constexpr const char* kCheckFoot = R"(Examples
+  quadrille check --layouts
+  quadrille check --layouts --ranks 8 --backend reference)";
 
 constexpr const char* kDataFoot = R"(Examples
   quadrille data fetch austen
@@ -167,6 +172,9 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
       ->capture_default_str();
   app.add_option("--out", run.out, "folder for log and record, new or empty [runs/SUITE-TIME]");
   app.add_option("--trace", run.trace, "write every op and message of all ranks to this file (Chrome trace format)");
+  app.add_option("--check-replicas", run.check_replicas,
+                 "compare what several ranks hold alike after every so many steps, and name the tensor that drifts")
+      ->check(whole(1));
   app.add_flag("--dry-run", run.dry_run,
                "print the resolved suite with the origin of each value, and the plan; train nothing");
   app.add_flag("--allow-singleton", run.allow_singleton,
@@ -188,6 +196,21 @@ void add_compare(CLI::App& app, CompareOptions& compare) {
       ->capture_default_str();
   app.add_option("--rows", compare.rows, "published rows to print at most")
       ->check(whole(1, 1000))
+      ->capture_default_str();
+}
+
+void add_check(CLI::App& app, CheckOptions& check) {
+  app.add_flag("--layouts", check.layouts, "every mesh of the ranks against the serial run, in every number")
+      ->required();
+  app.add_option("model", check.model, "which model (quadrille list models)")->capture_default_str();
+  app.add_option("--ranks", check.ranks, "how many ranks [4, or what the launcher started]")
+      ->check(CLI::Range(1, 4096));
+  app.add_flag("--all", check.all, "every combination of choices; without it every pair of them occurs at least once");
+  app.add_option("--backend", check.backend, "how ranks compute in f32, and in f64 if it can; else reference does")
+      ->capture_default_str();
+  app.add_option("--world", check.world, "threads or mpi [mpi under a launcher, else threads]");
+  app.add_option("--timeout", check.timeout_seconds, "seconds that a rank waits for the others")
+      ->check(real(false))
       ->capture_default_str();
 }
 
@@ -236,11 +259,12 @@ Options read_options(int count, const char* const* words) {
   CLI::App* score = app.add_subcommand("score", "olympic mean of the runs in a folder");
   CLI::App* compare = app.add_subcommand("compare", "two runs step by step, or a run beside published results");
   CLI::App* data = app.add_subcommand("data", "fetch, prepare, verify or show data sets");
+  CLI::App* check = app.add_subcommand("check", "is every layout of a toy model equal to the serial run?");
   CLI::App* list = app.add_subcommand("list", "suites, strategies, models and data sets");
   CLI::App* info = app.add_subcommand("info", "this machine, and what this program was built with");
   const std::vector<std::pair<CLI::App*, const char*>> feet = {
-      {run, kRunFoot},   {plan, kPlanFoot}, {score, kScoreFoot}, {compare, kCompareFoot},
-      {data, kDataFoot}, {list, ""},        {info, ""}};
+      {run, kRunFoot},   {plan, kPlanFoot},   {score, kScoreFoot}, {compare, kCompareFoot},
+      {data, kDataFoot}, {check, kCheckFoot}, {list, ""},          {info, ""}};
   for (const auto& [verb, foot] : feet) verb->footer(foot);
   add_run_options(*run, options.run, false);
   RunOptions planned;
@@ -248,6 +272,9 @@ Options read_options(int count, const char* const* words) {
   score->add_option("folders", options.score_folders, "folders that hold result_0.txt, result_1.txt, ...")->required();
   add_compare(*compare, options.compare);
   add_data(*data, options.data);
+  add_check(*check, options.check);
+  list->add_option("what", options.list, "only suites, strategies, models or data")
+      ->check(CLI::IsMember({"suites", "strategies", "models", "data"}));
 
   try {
     app.parse(count, words);
@@ -268,6 +295,7 @@ Options read_options(int count, const char* const* words) {
   if (score->parsed()) options.verb = Verb::score;
   if (compare->parsed()) options.verb = Verb::compare;
   if (data->parsed()) options.verb = Verb::data;
+  if (check->parsed()) options.verb = Verb::check;
   if (list->parsed()) options.verb = Verb::list;
   if (info->parsed()) options.verb = Verb::info;
   return options;

@@ -24,6 +24,7 @@ struct RunOptions {
   std::string world;             // empty: mpi under a launcher, else threads
   std::vector<std::string> set;  // KEY=VALUE
   double timeout_seconds = 60;
+  std::int64_t check_replicas = 0;  // compare replicated tensors after every so many steps; 0: never
   std::string out, data = "data", trace;
   bool dry_run = false, allow_singleton = false, oversubscribe = false;
 };
@@ -45,7 +46,14 @@ struct DataOptions {
   std::int64_t count = 32;
 };
 
-enum class Verb : std::uint8_t { none, run, plan, score, compare, data, list, info };
+struct CheckOptions {
+  bool layouts = false, all = false;
+  std::string model = "gpt", backend = "cpu", world;  // world empty: mpi under a launcher, else threads
+  std::optional<int> ranks;
+  double timeout_seconds = 60;
+};
+
+enum class Verb : std::uint8_t { none, run, plan, score, compare, check, data, list, info };
 
 struct Options {
   Verb verb = Verb::none;  // none: the text has been printed, leave with `exit`
@@ -53,7 +61,9 @@ struct Options {
   std::string text;  // to be printed: help (exit 0) or a complaint
   RunOptions run;    // of run and plan
   CompareOptions compare;
+  CheckOptions check;
   DataOptions data;
+  std::string list;  // "strategies"; empty: everything
   std::vector<std::string> score_folders;
 };
 Options read_options(int count, const char* const* words);

@@ -2,7 +2,9 @@
 // `quadrille plan` and `run --dry-run`: the resolved suite with the origin of each value, then mesh, shards, memory,
 // FLOPs and traffic, all counted by running the same trainer on shapes alone.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <set>
 
 #include "benchmarks/commands.h"
@@ -64,6 +66,31 @@ std::string shard_text(const Experiment& experiment, const std::vector<MeshAxis>
   return "Shards\n" + table.text();
 }
 
+// Runs of layers as they lie on the stages, the schedule and its bubble.
+std::string pipeline_text(const PipelineReport& p) {
+  if (p.stages == 1) return "";
+  std::string layers;
+  for (std::size_t r = 0; r < p.layers.size(); ++r) layers += fmt::format("{}{}", r == 0 ? "" : ", ", p.layers[r]);
+  const bool empty = std::find(p.layers.begin(), p.layers.end(), 0) != p.layers.end();
+  return fmt::format(
+      "Pipeline\n  {} stages, schedule {}{}, {} micro-batch{} a step\n  layers of each {}: {}{}\n  idle {:.1f} % if "
+      "all "
+      "took the same time\n\n",
+      p.stages, p.schedule, p.chunks > 1 ? fmt::format(" with {} runs of layers per stage", p.chunks) : "",
+      p.micro_batches, p.micro_batches == 1 ? "" : "es",
+      p.chunks > 1 ? fmt::format("run (run r on stage r mod {})", p.stages) : "stage", layers,
+      empty ? "\n  a stage without layers only passes on: fewer stages would do" : "", 100 * p.bubble);
+}
+
+// What the strategy keeps in parts between uses.
+std::string store_text(const Json& strategy) {
+  std::string text;
+  for (const char* what : {"weights", "gradients", "optimizer"})
+    if (const auto over = mesh_axes_of(strategy, what, "store"); !over.empty())
+      text += fmt::format("{}{} over {}", text.empty() ? "" : ", ", what, fmt::join(over, "+"));
+  return text.empty() ? "" : "Stored in parts: " + text + "\n\n";
+}
+
 std::string memory_text(const std::vector<std::pair<int, Forecast>>& ranks) {
   TextTable table({{"rank"}, {"weights"}, {"gradients"}, {"optimizer"}, {"activations"}, {"scratch"}, {"sum"}});
   for (const auto& [rank, forecast] : ranks) {
@@ -123,8 +150,11 @@ int plan_command(const RunOptions& options) {
              experiment.description);
   fmt::print("  {} rank{}, strategy {}, mesh {}, back end {}\n\n", ranks, ranks == 1 ? "" : "s", experiment.strategy,
              mesh_text(edges), experiment.backend);
+  if (const std::string note = strategy_note(experiment.workload.strategy); !note.empty())
+    experiment.notes.push_back(note);
   for (const std::string& note : experiment.notes) fmt::print("  note: {}\n\n", note);
-  fmt::print("{}\n{}\n{}\n{}\n{}\n", configuration_text(experiment), shard_text(experiment, mesh),
+  fmt::print("{}\n{}\n{}{}{}\n{}\n{}\n", configuration_text(experiment), shard_text(experiment, mesh),
+             store_text(experiment.workload.strategy), pipeline_text(forecasts.front().second.pipeline),
              memory_text(forecasts), flops_text(forecasts.front().second, ranks),
              traffic_text(forecasts.front().second));
   fmt::print("Nothing was trained. All figures are counted, none is measured.\n");

@@ -40,8 +40,10 @@ int run_verb(const Options& options, const RunClock& clock, std::atomic<bool>& b
       return compare_command(options.compare);
     case Verb::data:
       return data_command(options.data);
+    case Verb::check:
+      return check_command(options.check, wrap);
     case Verb::list:
-      return list_command();
+      return list_command(options.list);
     case Verb::info:
       return info_command();
     case Verb::none:
@@ -64,7 +66,7 @@ int run_program(int count, const char* const* words, const WrapWorld& wrap) {
   bool in_world = false;
   try {
     const Options options = read_options(count, words);
-    in_world = options.verb == Verb::run && !options.run.dry_run;
+    in_world = options.verb == Verb::check || (options.verb == Verb::run && !options.run.dry_run);
     return run_verb(options, clock, began, wrap);
   } catch (const Poisoned&) {            // another rank failed, and tells
   } catch (const WorldFailure& error) {  // thrown on one rank only

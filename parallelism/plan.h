@@ -50,6 +50,7 @@ struct Store {
 };
 
 enum class Schedule : std::uint8_t { gpipe, one_forward_one_backward, interleaved };
+std::string_view name_of(Schedule);  // "gpipe", "1f1b", "interleaved"
 struct Pipeline {
   int axis = -1;  // the mesh axis of stages; -1: one stage
   Schedule schedule = Schedule::one_forward_one_backward;

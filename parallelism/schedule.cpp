@@ -36,6 +36,18 @@ int warm_up(Schedule schedule, int stage, int stages, int chunks, int units) {
 
 }  // namespace
 
+std::string_view name_of(Schedule s) {
+  switch (s) {
+    case Schedule::gpipe:
+      return "gpipe";
+    case Schedule::one_forward_one_backward:
+      return "1f1b";
+    case Schedule::interleaved:
+      break;
+  }
+  return "interleaved";
+}
+
 std::string refusal_of(Schedule schedule, int stages, std::int64_t micro_batches) {
   if (schedule != Schedule::interleaved || micro_batches % stages == 0) return "";
   const std::int64_t below = micro_batches / stages * stages;

@@ -87,6 +87,22 @@ void Engine::open_pipeline() {
   host_ids_ = host_->empty({rows, tokens}, DType::i32), host_labels_ = host_->empty({rows, tokens}, DType::i32);
 }
 
+PipelineReport Engine::pipeline() const {
+  const Pipeline& p = plan_.pipeline();
+  PipelineReport report{plan_.stages(),
+                        p.chunks,
+                        std::string(name_of(p.schedule)),
+                        {},
+                        micro_batches(),
+                        bubble_share(p.schedule, plan_.stages(), p.chunks, micro_batches())};
+  for (const Slice& run : runs_) {
+    std::int64_t layers = 0;
+    for (std::int64_t b = run.first; b < run.end(); ++b) layers += blocks_[static_cast<std::size_t>(b)]->is_layer();
+    report.layers.push_back(layers);
+  }
+  return report;
+}
+
 Usage Engine::usage() const {
   Usage u{rehearsal_.blocks_of, std::vector<int>(blocks_.size(), 0)};
   for (std::size_t r = 0; r < runs_.size(); ++r)

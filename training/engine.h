@@ -39,7 +39,7 @@ class Engine {
   MemoryReport memory() const;
   Parameters& parameters() { return parameters_; }
   Weights& weights() { return *weights_; }
-  const std::vector<Slice>& runs() const { return runs_; }  // of blocks, in the model's order
+  PipelineReport pipeline() const;
   const ModelDescription& model() const { return *model_; }
   const Plan& plan() const { return plan_; }
   Context& context() { return context_; }

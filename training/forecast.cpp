@@ -33,6 +33,7 @@ Counted count(const Workload& w, const Backend& backend, const std::vector<MeshA
     f.parameters = engine.parameters().count();
     f.model_flops_full = kTrainingOverForward * engine.model().forward_flops(w.training.batch_size, false);
     f.model_flops_causal = kTrainingOverForward * engine.model().forward_flops(w.training.batch_size, true);
+    f.pipeline = engine.pipeline();
     counted.rehearsal = engine.rehearsal();
     counted.rehearsal.arena_bytes = engine.arena_bytes();
   });

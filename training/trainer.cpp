@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "training/trainer.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/error.h"
@@ -142,6 +143,40 @@ void Trainer::shift(const std::string& name, std::int64_t global_index, double c
                           [&](const Parameter& p) { quadrille::shift(p, engine.plan(), global_index, change); });
 }
 
+namespace {
+
+// Ranks of the world that differ from this one along these mesh axes only, in the order of their group.
+std::vector<int> members_of(const Mesh& mesh, MeshAxes along) {
+  std::vector<int> members = {0};
+  for (int m = 0; m < mesh.axes(); ++m) {
+    std::vector<int> wider;
+    for (const int before : members)
+      for (int place = 0; place < mesh.extent(m); ++place)
+        if ((along & bit(m)) || place == mesh.at(m)) wider.push_back(before * mesh.extent(m) + place);
+    members = std::move(wider);
+  }
+  return members;
+}
+
+// `hashes`: of the members. What most of them hold counts as right; of equally many, what the first holds.
+void refuse_drift(const std::string& name, const std::vector<Json>& hashes, const Mesh& mesh, MeshAxes held) {
+  const auto holders = [&](const Json& hash) { return std::count(hashes.begin(), hashes.end(), hash); };
+  const Json& right = *std::max_element(hashes.begin(), hashes.end(),
+                                        [&](const Json& a, const Json& b) { return holders(a) < holders(b); });
+  const std::vector<int> members = members_of(mesh, held);
+  std::string same, drifted;
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    std::string& list = hashes[i] == right ? same : drifted;
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", members[i]);
+  }
+  require(drifted.empty(),
+          "replicas of {} along {} no longer agree in bits: rank {} differs from rank {}; this is a fault of the "
+          "program or of the machine, please report it",
+          name, mesh.names(held), drifted, same);
+}
+
+}  // namespace
+
 std::uint64_t Trainer::replica_hash() {
   const Mesh& mesh = inside_->mesh;
   Weights& weights = inside_->engine.weights();
@@ -157,10 +192,7 @@ std::uint64_t Trainer::replica_hash() {
     held = mesh.real(held & ~inside_->engine.plan().pipe());
     if (!held) continue;
     const auto all = mesh.along(held).exchange(Json(fmt::format("{:016x}", hash)));
-    for (const Json& other : all)
-      require(other == all.front(),
-              "replicas of {} along {} no longer agree in bits: this is a fault of the program, please report it",
-              p.name, mesh.names(held));
+    refuse_drift(p.name, all, mesh, held);
   }
   std::uint64_t world = 0;
   for (const Json& other : mesh.world().exchange(Json(fmt::format("{:016x}", own))))

@@ -45,11 +45,21 @@ struct MemoryReport {
   std::int64_t total() const { return weights + gradients + optimizer + activations + scratch; }
 };
 
+// How a pipeline cuts the model.
+struct PipelineReport {
+  int stages = 1, chunks = 1;
+  std::string schedule;              // "1f1b"
+  std::vector<std::int64_t> layers;  // of each run of blocks, in the model's order; run r lies on stage r mod stages
+  int micro_batches = 1;             // of a step
+  double bubble = 0;                 // share of time that stages idle if every run took the same time
+};
+
 // What the counting run of one training step and one evaluation batch says about this rank.
 struct Forecast {
   MemoryReport memory;
   Work step_work;                                       // FLOPs of one step on this rank
   std::map<Ledger::MessageKey, Traffic> step_messages;  // seconds are zero
+  PipelineReport pipeline;
   std::int64_t parameters = 0;                          // of the whole model, tied weights once
   double model_flops_full = 0, model_flops_causal = 0;  // of one step over the global batch, by the closed formula
 };

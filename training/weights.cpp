@@ -184,15 +184,17 @@ void Weights::release(int block) {
 
 void Weights::open(int block) {
   for (int k : buckets_of(block)) {
-    exchange_.open(buckets_[static_cast<std::size_t>(k)]);
+    Bucket& b = buckets_[static_cast<std::size_t>(k)];
+    if (!b.gradients) exchange_.open(b);
     show(k);
   }
 }
 
 void Weights::close(int block, bool last) {
   for (int k : buckets_of(block)) {
+    if (first_block_[static_cast<std::size_t>(k)] != block) continue;  // a block before this one adds to it too
     for (Parameter* p : members(k)) p->gradient = {};
-    exchange_.close(buckets_[static_cast<std::size_t>(k)], last && first_block_[static_cast<std::size_t>(k)] == block);
+    exchange_.close(buckets_[static_cast<std::size_t>(k)], last);
   }
 }
 

@@ -35,7 +35,8 @@ class Weights {
   void fetch(int block);
   void release(int block);
   void open(int block);
-  // `last`: of the step; what is owed once a step is paid when the last block that uses a bucket closes.
+  // A bucket that several blocks use stays open until the first of them is done, the last in backward. `last`: of the
+  // step's micro-batches.
   void close(int block, bool last);
   void finish() { exchange_.finish(); }
   void publish();

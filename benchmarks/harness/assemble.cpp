@@ -101,6 +101,8 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
   record.utilisation = utilisation_of(record, std::string(name_of(experiment.workload.training.dtype)));
   record.verdict = judge(record);
   if (const std::string note = changes_note(experiment); !note.empty()) record.verdict.notes.push_back(note);
+  if (const std::string note = strategy_note(experiment.workload.strategy); !note.empty())
+    record.verdict.notes.push_back(note);
   return record;
 }
 

@@ -355,14 +355,27 @@ Json origins_of(const Json& document) {
   return origins;
 }
 
-std::vector<std::string> mesh_axes_of(const Json& strategy, std::string_view axis) {
-  const Json* axes = strategy.find("axes");
+std::vector<std::string> mesh_axes_of(const Json& strategy, std::string_view axis, std::string_view section) {
+  const Json* axes = strategy.find(section);
   const Json* on = axes && axes->is_object() ? axes->find(axis) : nullptr;
   std::vector<std::string> names;
   if (on && on->is_string()) names.push_back(on->string());
   if (on && on->is_array())
     for (const Json& name : on->items()) names.push_back(name.string());
   return names;
+}
+
+std::string pipeline_axis_of(const Json& strategy) {
+  const Json* pipeline = strategy.find("pipeline");
+  if (!pipeline || pipeline->size() == 0) return "";
+  const Json* axis = pipeline->find("axis");
+  return axis ? axis->string() : "pipe";
+}
+
+std::string strategy_note(const Json& strategy) {
+  const Json* recompute = strategy.find("recompute");
+  if (!recompute || *recompute != Json("selective")) return "";
+  return "recompute: \"selective\" equals \"none\" here, because attention with online softmax keeps no scores to drop";
 }
 
 int extent_of(const Json& strategy, std::string_view axis, const std::vector<MeshAxis>& mesh) {

@@ -54,8 +54,11 @@ Experiment resolve(const RunOptions&, int ranks, const std::string& world);
 
 // "training.rate.peak" -> "--set training.rate.peak=2e-3": every leaf of a document with the place it came from.
 Json origins_of(const Json& document);
-// The mesh axes on which a model axis rests, by a strategy table.
-std::vector<std::string> mesh_axes_of(const Json& strategy, std::string_view axis);
+// The mesh axes that a strategy table names for one thing: for a model axis where it rests, in section "store" for
+// weights, gradients or optimizer over what they are cut.
+std::vector<std::string> mesh_axes_of(const Json& strategy, std::string_view axis, std::string_view section = "axes");
+std::string pipeline_axis_of(const Json& strategy);  // empty: none
+std::string strategy_note(const Json& strategy);     // what a reader of the table should know; empty: nothing
 // The product of their extents on this mesh.
 int extent_of(const Json& strategy, std::string_view axis, const std::vector<MeshAxis>& mesh);
 

@@ -57,7 +57,7 @@ void log_parallelism(MlLog& log, const Experiment& experiment) {
   const std::int64_t micro_batch = training.micro_batch > 0 ? training.micro_batch : rows;
   std::int64_t pipeline = 1;
   for (const MeshAxis& edge : mesh)
-    if (edge.name == "pipe") pipeline = edge.extent;
+    if (edge.name == pipeline_axis_of(strategy)) pipeline = edge.extent;
   log.point("gradient_accumulation_steps", std::max<std::int64_t>(1, rows / std::max<std::int64_t>(1, micro_batch)));
   log.point("micro_batch_size", micro_batch);
   log.point("tensor_parallelism", tensor_extent(strategy, mesh));

@@ -43,6 +43,7 @@ Json settings_of(const Experiment& experiment, const RunOptions& options) {
   Json settings = experiment.resolved;
   settings.set("--backend", experiment.backend);
   settings.set("--trace", !options.trace.empty());
+  settings.set("--check-replicas", options.check_replicas);
   settings.set("version", std::string(build_facts().version));
   settings.set("revision", std::string(build_facts().revision));
   return settings;
@@ -141,7 +142,7 @@ class RankSession {
       print(run_line(experiment(), run, seed, trainer.parameters()));
     }
     TimedRun timed({experiment(), *world_, trainer, ledger, session_.clock, peak_, launch_.first_of_process, log.get(),
-                    live.get(), &session_.training_began});
+                    live.get(), &session_.training_began, session_.options.check_replicas});
     const RunTrace trace = timed.go();
 
     RankLine line = rank_line(trainer);

@@ -96,6 +96,7 @@ void TimedRun::train() {
     if (const auto report = p_.trainer.step(*p_.experiment.data.train, step)) note(*report);
     const std::int64_t done = step + 1;
     if (!trace_.stop_reason.empty()) break;
+    check_replicas(done);
     if (evaluation_due(done)) {
       if (const auto report = p_.trainer.flush()) note(*report);
       if (trace_.stop_reason.empty()) evaluate(done);
@@ -106,6 +107,13 @@ void TimedRun::train() {
   }
   if (const auto report = p_.trainer.flush()) note(*report);
   if (trace_.stop_reason.empty()) trace_.stop_reason = stop::kSteps;
+}
+
+void TimedRun::check_replicas(std::int64_t done) {
+  if (p_.check_replicas == 0 || done % p_.check_replicas != 0) return;
+  const double begin = p_.clock.seconds();
+  p_.trainer.replica_hash();  // throws Error
+  replica_seconds_ += p_.clock.seconds() - begin;
 }
 
 void TimedRun::note(const StepReport& report) {
@@ -260,6 +268,7 @@ void TimedRun::stop() {
   phases["evaluation"] = evaluation_seconds_;
   phases["logging"] = logging_seconds_;
   phases["data scan"] = scan_seconds_;
+  if (p_.check_replicas > 0) phases["replica check"] = replica_seconds_;
   double named = 0;
   for (const auto& [name, seconds] : phases) named += seconds;
   phases["other"] = trace_.timed_seconds - named;

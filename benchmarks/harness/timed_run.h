@@ -43,6 +43,7 @@ class TimedRun {
     MlLog* log = nullptr;                // rank 0
     LiveLine* live = nullptr;            // rank 0
     std::atomic<bool>* began = nullptr;  // set once the data has been seen to be good
+    std::int64_t check_replicas = 0;     // steps between comparisons of what several ranks hold alike; 0: none
   };
   explicit TimedRun(const Parts& parts) : p_(parts) {}
   RunTrace go();
@@ -56,6 +57,7 @@ class TimedRun {
   void evaluate(std::int64_t done);
   void follow_rank_0(std::int64_t done);  // time limit, and when to ask again
   bool evaluation_due(std::int64_t done) const;
+  void check_replicas(std::int64_t done);
   void log_block(bool begin, std::int64_t done);
   void log_statistics(std::int64_t done);
   LiveStatus live_status(const StepReport&) const;
@@ -66,7 +68,7 @@ class TimedRun {
   Parts p_;
   RunTrace trace_;
   Tally begin_, evaluation_;
-  double logging_seconds_ = 0, scan_seconds_ = 0, evaluation_seconds_ = 0;
+  double logging_seconds_ = 0, scan_seconds_ = 0, replica_seconds_ = 0, evaluation_seconds_ = 0;
   std::int64_t next_decision_ = 1;
   bool block_open_ = false, log_open_ = false;  // log_open_: run_start is written, run_stop is not
 };

@@ -113,7 +113,9 @@ Var Tape::scatter(Var x, int m, Axis a) {
   expect(on(parts, m), Kind::debt, "scatter", m);
   on(parts, m) = {Kind::split, a};
   if (!context_.plan.innermost(a, m, parts)) refuse("scatter: must become the innermost split of its axis");
-  return cross("scatter", x, bit(m), a, d, parts, scatter_sum(context_, take(x), d, parts, m),
+  const Tensor part = scatter_sum(context_, take(x), d, parts, m);
+  value(x).v = Tensor();  // nobody reads the whole any more: its memory need not wait for backward
+  return cross("scatter", x, bit(m), a, d, parts, part,
                [this, d, parts, m](const Tensor& g, bool) { return Later(gather_parts(context_, g, d, parts, m)); });
 }
 

@@ -115,6 +115,13 @@ Tensor Tape::to_add_to(Var v, Write& write) {
   return x.g;
 }
 
+Tensor Tape::to_accumulate_in(Var v) {
+  Write write{};
+  Tensor sum = to_add_to(v, write);
+  if (sum && write == Write::replace) context_.stream.zero(sum);
+  return sum;
+}
+
 // A use that owes on fewer mesh axes than the parameter's bucket pays must be counted once there: by the first rank.
 Tensor Tape::parameter_gradient(Var v) {
   Parameter& p = *value(v).parameter;

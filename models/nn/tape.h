@@ -144,6 +144,7 @@ class Tape {
   void contribute(Var, Tensor);      // adds numbers nobody else holds
   void pass_on(Var, const Tensor&);  // adds numbers that others may share
   Tensor to_add_to(Var, Write&);     // the gradient to write or add into; empty: a parameter that another rank adds for
+  Tensor to_accumulate_in(Var);      // the same for ops that can only add: zeros where nothing was added yet
   Tensor parameter_gradient(Var);    // where to add; empty where another rank adds for this one
 
   // law

@@ -184,11 +184,11 @@ Var Tape::norm(Var x, Var gain, std::optional<Var> bias, NormKind kind, double e
     Tensor back_sums = fresh({in.shape()[0], 2}, DType::f64, End::high);
     context_.ops.norm_backward_sums(context_.stream, back_sums, dy, in, sums, gain_values, spec);
     sum_over(context_, back_sums, over);
-    Write write{};
-    Tensor dgain = to_add_to(gain, write), dbias = bias ? to_add_to(*bias, write) : Tensor();
+    Tensor dgain = to_accumulate_in(gain), dbias = bias ? to_accumulate_in(*bias) : Tensor();
     if (dgain) dgain = dgain.flat();
     if (dbias) dbias = dbias.flat();
     if (dgain || dbias) context_.ops.norm_backward_parameters(context_.stream, dgain, dbias, dy, in, sums, spec);
+    Write write{};
     Tensor dx = to_add_to(x, write);
     context_.ops.norm_backward(context_.stream, matrix(dx, 1), dy, in, sums, back_sums, gain_values, spec, write);
   });

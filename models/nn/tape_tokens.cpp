@@ -50,8 +50,7 @@ Var Tape::embedding(Var table, std::int64_t tokens) {
   const Var y = put(out_dims, s, out);
   record(y, [this, table, y, ids, first, flat] {
     const Tensor d = std::exchange(value(y).g, {});
-    Write write{};
-    if (Tensor dt = to_add_to(table, write))
+    if (Tensor dt = to_accumulate_in(table))
       context_.ops.embedding_backward(context_.stream, dt, d.reshaped(flat), ids.flat(), first);
   });
   return y;
@@ -89,8 +88,7 @@ Var Tape::add_positions(Var x, Var table) {
   const Var y = put(dims(x), states(x), out);
   record(y, [this, x, table, y, positions] {
     Tensor d = std::exchange(value(y).g, {});
-    Write write{};
-    if (Tensor dt = to_add_to(table, write))
+    if (Tensor dt = to_accumulate_in(table))
       context_.ops.embedding_backward(context_.stream, dt, d.reshaped({positions.count(), dt.shape()[1]}), positions,
                                       0);
     contribute(x, std::move(d));

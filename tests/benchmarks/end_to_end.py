@@ -245,6 +245,8 @@ def suites_and_options():
         refused("unknown world", [*words, "--world", "thread"], 'did you mean "threads"?', "threads, mpi, counting")
         refused("no world of this version", [*words, "--world", "nccl"], "not part of this version", "threads, mpi, counting")
     refused("a world that only counts", ["run", suite(), "--world", "counting"], "quadrille plan")
+    refused("a check in a world that only counts", ["check", "--layouts", "--world", "counting"], "nothing to be checked")
+    refused("a check in no world of this version", ["check", "--layouts", "--world", "nccl"], "not part of this version")
     refused("too many threads", ["run", suite(), *base, "--threads", "4096"], "--oversubscribe", folder=bad)
     refused("more ranks than cores", ["run", suite(), *base, "--ranks", "4096", "--set", "training.batch_size=4096", "--set",
                                      "data.train_tokens=1000000"], "4096 ranks of 1 thread",
@@ -488,6 +490,31 @@ def faults_in_one_rank():
             no_result("a killed rank", name)
 
 
+def checks():
+    """quadrille check and run --check-replicas: right programs pass, and what is wrong is named."""
+    done = run("check", "--layouts", "--ranks", "2", "--backend", "reference", seconds=120)
+    expect(done.returncode == 0 and "All " in done.stdout and "equal the serial run" in done.stdout, "check of two ranks", done)
+    expect(done.stdout.count(" equal  ") > 10 and "WRONG" not in done.stdout, "one line per layout", done)
+    refused("check of what", ["check"], "--layouts")
+    refused("check of an unknown model", ["check", "--layouts", "gtp", "--ranks", "2"], "gtp", "gpt")
+    if ARGUMENTS.mpi:
+        done = run("check", "--layouts", "--backend", "reference", mpi=2, seconds=120)
+        expect(done.returncode == 0 and "equal the serial run" in done.stdout and "(mpi)" in done.stdout, "check over MPI", done)
+    if not ARGUMENTS.faulty:
+        return
+    program = os.path.abspath(ARGUMENTS.faulty)
+    done = run("check", "--layouts", "--ranks", "2", "--backend", "reference", program=program, seconds=120,
+               env={"QUADRILLE_PLANTED": "nan 1 5"})
+    expect(done.returncode == FAILURE and "WRONG" in done.stdout and "found nan, wanted " in done.stdout, "check of a wrong program", done)
+    words = ["run", suite(), "--backend", "reference", "--ranks", "2", "--threads", "1", "--oversubscribe", "--strategy", "data"]
+    done = run(*words, "--check-replicas", "1", "--out", out("replicas"))
+    expect(done.returncode == 0, "replicas that agree", done)
+    done = run(*words, "--check-replicas", "2", "--out", out("drift"), program=program, env={"QUADRILLE_PLANTED": "drift 1 9"})
+    expect(done.returncode == FAILURE and "replicas of head.norm.gain" in done.stderr and "along data" in done.stderr
+           and "rank 1" in done.stderr, "a replica that drifts", done)
+    no_result("a replica that drifts", "drift")
+
+
 def interruptions():
     """SIGINT and SIGTERM in the middle of a run: one message, no result, within a moment."""
     global count
@@ -534,7 +561,7 @@ def information():
     expect(done.returncode == 0 and "a run would be refused" in done.stdout and "C4" in done.stdout, "plan without data", done)
 
 
-for part in (good_runs, short_deadlines, sets_of_runs, other_endings, suites_and_options, bad_data, below_the_data_folder, over_mpi, faults_in_one_rank, interruptions, information):
+for part in (good_runs, short_deadlines, sets_of_runs, other_endings, suites_and_options, bad_data, below_the_data_folder, over_mpi, faults_in_one_rank, checks, interruptions, information):
     if ARGUMENTS.only not in (None, part.__name__):
         continue
     begin = time.monotonic()

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The real program with one fault in one rank, for end_to_end.py: QUADRILLE_PLANTED="KIND RANK NUMBER [ELEMENTS]" does
 // KIND on RANK at its NUMBER-th sum (from 1) of at least, with ELEMENTS given exactly, that many numbers. Kinds: throw,
-// no_memory, sleep (for ever), skip (leaves the message out), nan (in the first number it gives), killed.
+// no_memory, sleep (for ever), skip (leaves the message out), nan (in the first number it gives), killed,
+// drift (the first number of this rank's sum comes out a little larger).
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -43,6 +44,7 @@ class Saboteur : public ForwardingCommunicator {
     const bool counts = plan_->elements == 0 || plan_->elements == inout.count();
     if (counts && ++plan_->seen == plan_->number) {
       if (plan_->kind == "skip") return Ticket();
+      if (plan_->kind == "drift") return drift(inout, how, s);
       commit(inout);
     }
     return right_->all_reduce(inout, how, s);
@@ -52,6 +54,14 @@ class Saboteur : public ForwardingCommunicator {
   }
 
  private:
+  Ticket drift(const Tensor& inout, Reduce how, Stream& s) {
+    right_->all_reduce(inout, how, s).wait(s);
+    if (inout.dtype() == DType::f64)
+      inout.host<double>()[0] *= 1.001;
+    else
+      inout.host<float>()[0] *= 1.001F;
+    return Ticket();
+  }
   void commit(const Tensor& numbers) const {
     if (plan_->kind == "throw") fail("the last wheel came off");
     if (plan_->kind == "no_memory") throw std::bad_alloc();

@@ -8,47 +8,16 @@
 #include <string>
 #include <utility>
 
-#include "kernels/backend.h"
-#include "tests/training/toy.h"
+#include "tests/training/counted.h"
 
 namespace quadrille {
 namespace {
 
-// A GPT whose every dim divides by 8. n: numbers.
-struct Gpt {
-  std::int64_t layers = 3, embed = 64, heads = 8, kv_heads = 8, mlp = 256, tokens = 32, vocabulary = 96, batch = 16;
-  bool llama = false;
-
-  Workload workload(const std::string& table, Json training = Json::object()) const {
-    Workload w;
-    w.model = parse_json(llama ? R"({"kind": "gpt", "positions": "rotary", "norm": "rms", "activation": "gated_silu",
-                                     "bias": false, "tied_head": false})"
-                               : R"({"kind": "gpt"})",
-                         "model");
-    const std::pair<const char*, std::int64_t> sizes[] = {
-        {"layers", layers}, {"embed", embed},   {"heads", heads},          {"kv_heads", kv_heads},
-        {"mlp", mlp},       {"tokens", tokens}, {"vocabulary", vocabulary}};
-    for (const auto& [key, value] : sizes) w.model.set(key, value);
-    training.set("batch_size", batch);
-    training.set("steps", 1);
-    training.set("rate", parse_json(R"({"peak": 0.1})", "rate"));
-    Json resolved;
-    w.training = read_training(training, resolved);
-    w.vocabulary = vocabulary;
-    w.strategy = parse_json(table, "table");
-    return w;
-  }
-  // Parameters of one rank when heads, mlp and vocabulary are cut in x parts.
-  double parameters(std::int64_t x) const {
-    const double h = static_cast<double>(embed), f = static_cast<double>(mlp), v = static_cast<double>(vocabulary);
-    const double parts = static_cast<double>(x), l = static_cast<double>(layers);
-    const double keys = 2 * h * static_cast<double>(kv_heads) / static_cast<double>(heads);
-    if (llama) return 2 * v * h / parts + l * (2 * h + (h * (h + keys) + h * h + 3 * h * f) / parts) + h;
-    const double layer =
-        4 * h + (h * (h + keys) + h + keys) / parts + h * h / parts + h + (h * f + f) / parts + h * f / parts + h;
-    return v * h / parts + static_cast<double>(tokens) * h + l * layer + 2 * h;
-  }
-};
+using toy::counted;
+using toy::Gpt;
+using toy::kinds;
+using toy::over;
+using toy::ring;
 
 constexpr const char* kData = R"({"mesh": [["data", "*"]], "axes": {"batch": "data"}})";
 constexpr const char* kTensor = R"({"mesh": [["x", "*"]], "axes": {"heads": "x", "mlp": "x", "vocab": "x"}})";
@@ -57,16 +26,6 @@ std::string data_tensor(int x) {
                           "axes": {{"batch": "data", "heads": "x", "mlp": "x", "vocab": "x"}}}})",
                      x);
 }
-
-Forecast counted(const Workload& w, int ranks, int rank) {
-  return forecast(w, backend_named("reference"), ranks, rank);
-}
-double ring(int g, double elements) { return 2.0 * (g - 1) / g * elements; }
-Traffic over(const Forecast& f, const std::string& group, const std::string& kind = "all_reduce") {
-  const auto found = f.step_messages.find({group, kind});
-  return found == f.step_messages.end() ? Traffic{} : found->second;
-}
-std::size_t kinds(const Forecast& f) { return f.step_messages.size(); }
 
 // Four sums of m·h a layer (behind proj and down; before qkv and up, of gradients), one behind the embedding, one of
 // the gradient before the head; of each row's loss one maximum and three sums.

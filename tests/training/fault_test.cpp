@@ -115,7 +115,14 @@ TEST(Replicas, ThatDriftApartAreNoticed) {
   hooks.after_steps = [](Trainer& t, int rank) {
     if (rank == 1) t.shift("layers.0.norm1.gain", 3, 1e-12);
   };
-  EXPECT_THROW(toy::train(toy::workload(), kDataTensor, 4, 1, "reference", hooks), Error);
+  try {
+    toy::train(toy::workload(), kDataTensor, 4, 1, "reference", hooks);
+    FAIL() << "a replica that drifted was not noticed";
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    EXPECT_NE(text.find("replicas of layers.0.norm1.gain along data+x"), std::string::npos) << text;
+    EXPECT_NE(text.find("rank 1 differs from rank 0, 2, 3"), std::string::npos) << text;
+  }
 }
 
 }  // namespace

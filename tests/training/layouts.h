@@ -41,6 +41,8 @@ inline const std::vector<Layout> kLayouts = {
      R"({"mesh": [["data", 2], ["x", 4]], "axes": {"batch": "data", "heads": "x", "mlp": "x", "vocab": "x", "sequence": "x"}})"},
     {"heads_pass_y", 4,
      R"({"mesh": [["y", 2], ["x", 2]], "axes": {"embed": "y", "heads": "x", "mlp": "x", "vocab": "x"}, "passing": [["heads", "heads", "y"]]})"},
+    {"embed_passes_x", 4,
+     R"({"mesh": [["data", 2], ["x", 2]], "axes": {"batch": "data", "heads": "x", "mlp": "x", "vocab": "x"}, "passing": [["embed", "embed", "x"]]})"},
 };
 
 // What ranks keep: shards of optimizer state, gradients, weights; two-level sums; recomputation.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small world for the law tests: an addressed data set, a tiny GPT, and one function that trains it under any table
-// on thread ranks and returns everything that must equal the serial run.
+// A small world for the law tests: a tiny GPT and one function that trains it under any table on thread ranks and
+// returns everything that must equal the serial run.
 #pragma once
 
 #include <cstdint>
@@ -10,35 +10,16 @@
 #include <vector>
 
 #include "core/json.h"
-#include "datasets/dataset.h"
+#include "training/law/addressed_text.h"
+#include "training/law/equality.h"
 #include "training/trainer.h"
 
 namespace quadrille::toy {
 
-// Ids by address; labels masked unevenly: row r of a pass keeps about (r mod 8 + 1)/8 of its labels.
-class AddressedText : public Dataset {
- public:
-  AddressedText(std::int64_t windows, std::int64_t tokens, std::int64_t vocabulary)
-      : windows_(windows), tokens_(tokens), vocabulary_(vocabulary) {}
-  std::int64_t size() const override { return windows_; }
-  std::int64_t tokens() const override { return tokens_; }
-  std::int64_t vocabulary() const override { return vocabulary_; }
-  double units() const override { return static_cast<double>(labels()); }
-  std::string unit() const override { return "token"; }
-  std::int64_t labels() const override;
-  void read(std::int64_t epoch, std::int64_t index, std::span<std::int32_t> ids,
-            std::span<std::int32_t> labels) const override;
-  void scan() const override {}
-  Json description() const override { return Json::object(); }
+using quadrille::AddressedText;
+using quadrille::Bounds;
 
- private:
-  std::int64_t windows_, tokens_, vocabulary_;
-};
-
-struct Outcome {
-  std::vector<double> losses, norms;
-  std::map<std::string, std::vector<double>> gradients, values;  // after the last step
-  double evaluation = 0;
+struct Outcome : Observed {
   Work work;                                       // summed over ranks, all steps
   std::map<Ledger::MessageKey, Traffic> messages;  // of rank 0, all steps
   std::uint64_t hash = 0;
@@ -64,21 +45,13 @@ Outcome train_rank(std::unique_ptr<Communicator> world, const Workload&, const B
 Outcome train(Workload, const std::string& strategy, int ranks, int steps, const std::string& backend = "reference",
               const Hooks& hooks = {});
 
-// Largest difference of two tensors relative to the largest entry of the first.
-double distance(const std::vector<double>& a, const std::vector<double>& b);
-// Empty when equal within the bounds; otherwise what differs most.
-struct Bounds {
-  double loss, norm, tensor;
-};
-inline constexpr Bounds kF64{1e-12, 1e-12, 1e-12};
-inline constexpr Bounds kF32{2e-6, 3e-5, 2e-5};  // four times the noise measured for a changed order of summation
-// Twenty AdamW steps with kAdamW. A changed order of summation (micro-batches of 1, 2, 4 in the serial run; three
+// Empty when equal within the bounds; otherwise all that differs too much.
+inline constexpr Bounds kF64 = kBoundsF64, kF32 = kBoundsF32;
+// Twenty AdamW steps with kLawAdamW. A changed order of summation (micro-batches of 1, 2, 4 in the serial run; three
 // seeds; reference and cpu) was measured to move losses by 3.4e-8, norms by 6.2e-7, gradients by 1.9e-6 and weights
 // by 5.7e-7.
 inline constexpr Bounds kF32AdamW{2e-7, 4e-6, 1e-5};
-// The bias of keys has no gradient but rounding (softmax does not see a shift), and with the usual epsilon of 1e-8 Adam
-// would divide noise by noise: in f32 it moves that bias by thousandths, whatever the layout.
-inline constexpr const char* kAdamW = R"({"kind": "adamw", "weight_decay": 0.1, "epsilon": 1e-4})";
+inline constexpr const char* kAdamW = kLawAdamW;
 std::string difference(const Outcome& serial, const Outcome& layout, const Bounds&);
 
 }  // namespace quadrille::toy

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The volumes that published work states for each strategy, against what the counting run of our own trainer sends:
+// ring elements per rank (docs/strategies.md). A layer is the difference of two models; nothing here is allocated.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "tests/training/counted.h"
+
+namespace quadrille {
+namespace {
+
+using toy::counted;
+using toy::Gpt;
+using toy::over;
+using toy::ring;
+
+constexpr const char* kTensor = R"({"mesh": [["x", "*"]], "axes": {"heads": "x", "mlp": "x", "vocab": "x"}})";
+
+// The GPT of the vectors: h 1024, f 4h, 4096 tokens for each data replica when there are two of them.
+Gpt gpt_of_the_vectors() {
+  Gpt gpt;
+  gpt.layers = 2, gpt.embed = 1024, gpt.heads = gpt.kv_heads = 16, gpt.mlp = 4096, gpt.tokens = 1024;
+  gpt.vocabulary = 512, gpt.batch = 8;
+  return gpt;
+}
+
+// Messages of one layer: those of a model with one layer more, less those of the model.
+class Layer {
+ public:
+  Layer(Gpt gpt, const std::string& table, int ranks, const Json& training = Json::object(), int rank = 0)
+      : few_(counted(gpt.workload(table, training), ranks, rank)) {
+    ++gpt.layers;
+    many_ = counted(gpt.workload(table, training), ranks, rank);
+  }
+  double elements(const std::string& group, const std::string& kind = "all_reduce") const {
+    return over(many_, group, kind).elements - over(few_, group, kind).elements;
+  }
+  std::int64_t calls(const std::string& group, const std::string& kind = "all_reduce") const {
+    return over(many_, group, kind).calls - over(few_, group, kind).calls;
+  }
+  double parameters() const { return static_cast<double>(many_.parameters - few_.parameters); }
+  std::int64_t activation_bytes() const { return many_.memory.activations - few_.memory.activations; }
+
+ private:
+  Forecast few_, many_;
+};
+
+// Two numbers a row for each of two norms, forward and backward.
+double norm_statistics(int y, double tokens) { return 4 * ring(y, 2 * tokens); }
+
+// ---- products over one and two edges
+
+// Narayanan et al. 2021 (arXiv 2104.04473), 3.2: 8bsh(t-1)/t elements a layer and micro-batch.
+TEST(Volumes, TensorParallelismMovesMegatronsVolume) {
+  for (const int t : {2, 4, 8}) {
+    const Gpt gpt = gpt_of_the_vectors();
+    const Layer layer(gpt, kTensor, t);
+    const double bsh = static_cast<double>(gpt.batch * gpt.tokens * gpt.embed);
+    EXPECT_DOUBLE_EQ(layer.elements("x"), 8 * bsh * (t - 1) / t);
+    EXPECT_EQ(layer.calls("x"), 4);
+  }
+}
+
+// Korthikanti et al. 2022 (arXiv 2205.05198): the same bytes as gathers and scatters; what lies behind them owes on x.
+TEST(Volumes, SequenceParallelismMovesTheSameAsGathersAndScatters) {
+  const Gpt gpt = gpt_of_the_vectors();
+  const std::string table =
+      R"({"mesh": [["x", "*"]], "axes": {"heads": "x", "mlp": "x", "vocab": "x", "sequence": "x"}})";
+  for (const int t : {2, 4}) {
+    const Layer layer(gpt, table, t);
+    const double bsh = static_cast<double>(gpt.batch * gpt.tokens * gpt.embed), part = 1.0 * (t - 1) / t;
+    EXPECT_DOUBLE_EQ(layer.elements("x", "all_gather"), 4 * part * bsh);
+    EXPECT_EQ(layer.calls("x", "all_gather"), 4);
+    EXPECT_DOUBLE_EQ(layer.elements("x", "reduce_scatter"), 4 * part * bsh);
+    EXPECT_EQ(layer.calls("x", "reduce_scatter"), 4);
+    // Gains and biases of two norms, the biases of proj and down: six vectors in one message.
+    EXPECT_DOUBLE_EQ(layer.elements("x"), ring(t, 6.0 * static_cast<double>(gpt.embed)));
+  }
+}
+
+// The vectors of h 1024, m 4096, all extents 2: Singh et al. 2025 (arXiv 2502.08145), equations 3 and 4 summed over the
+// four matrices of a layer. x carries heads and MLP width, y the residual features.
+constexpr const char* kFourD =
+    R"({"mesh": [["data", 2], ["depth", 2], ["y", 2], ["x", 2]],
+        "axes": {"batch": ["data", "depth"], "embed": "y", "heads": "x", "mlp": "x", "vocab": "x"}})";
+constexpr double kRowsOfOne = 2048;  // tokens of one rank: 4096 of a data replica over two in depth
+
+TEST(Volumes, AFourDimensionalLayerMovesThePublishedVectors) {
+  const Layer layer(gpt_of_the_vectors(), kFourD, 16);
+  EXPECT_EQ(layer.elements("x"), 4194304);
+  EXPECT_EQ(layer.elements("y"), 12582912 + norm_statistics(2, kRowsOfOne));
+  EXPECT_EQ(layer.calls("x"), 4);
+  EXPECT_EQ(layer.calls("y"), 4 + 4);
+}
+
+// Matrix by matrix: what a matrix makes is proportional to its width, so other widths of keys and MLP tell them apart.
+TEST(Volumes, EachMatrixOfItMovesItsOwn) {
+  const auto over_y = [](std::int64_t kv_heads, std::int64_t mlp) {
+    Gpt gpt = gpt_of_the_vectors();
+    gpt.kv_heads = kv_heads, gpt.mlp = mlp;
+    const Layer layer(gpt, kFourD, 16);
+    EXPECT_EQ(layer.elements("x"), 4 * 1048576) << "each of four matrices makes or takes the features of the stream";
+    return layer.elements("y") - norm_statistics(2, kRowsOfOne);
+  };
+  const double all = over_y(16, 4096);
+  const double keys = 2 * (all - over_y(8, 4096));  // of the 3h that QKV makes: 2h
+  EXPECT_EQ(3 * keys / 2, 3145728);                 // QKV
+  const double mlp = 2 * (all - over_y(16, 2048));
+  EXPECT_EQ(mlp / 2, 4194304);                   // up forward, down backward
+  EXPECT_EQ(all - 3 * keys / 2 - mlp, 1048576);  // proj
+}
+
+// A Llama-shaped layer: gate and up share the message of their input, keys are fewer than queries.
+TEST(Volumes, ALlamaLayer) {
+  Gpt gpt = gpt_of_the_vectors();
+  gpt.llama = true, gpt.kv_heads = 4, gpt.mlp = 3584;
+  const int g = 2;
+  const Layer layer(gpt, kFourD, 16);
+  const double h = 1024, keys = 256, f = 3584;
+  EXPECT_DOUBLE_EQ(layer.elements("x"), 4 * ring(g, kRowsOfOne * h / g));
+  EXPECT_EQ(layer.calls("x"), 4);
+  // Forward QKV, gate and up; backward what proj and down send back.
+  EXPECT_DOUBLE_EQ(layer.elements("y"),
+                   ring(g, kRowsOfOne * (h + 2 * keys + 2 * f + h + f) / g) + norm_statistics(g, kRowsOfOne));
+  for (const int t : {2, 4})
+    EXPECT_DOUBLE_EQ(Layer(gpt, kTensor, t).elements("x"),
+                     4 * ring(t, static_cast<double>(gpt.batch * gpt.tokens) * h));
+}
+
+// Scattering where work is repeated costs no element: each sum over y becomes a scatter now and a gather later.
+TEST(Volumes, PassingOverYCostsNothing) {
+  const std::string table =
+      R"({"mesh": [["data", 2], ["depth", 2], ["y", 2], ["x", 2]],
+          "axes": {"batch": ["data", "depth"], "embed": "y", "heads": "x", "mlp": "x", "vocab": "x"},
+          "passing": [["heads", "heads", "y"], ["mlp", "sequence", "y"], ["vocab", "sequence", "y"]]})";
+  const Layer layer(gpt_of_the_vectors(), table, 16);
+  EXPECT_EQ(layer.elements("x"), 4194304);
+  // The bias of QKV, added where heads lie on y, owes there: 3h/x elements in the bucket's own message.
+  EXPECT_EQ(layer.elements("y") + layer.elements("y", "reduce_scatter") + layer.elements("y", "all_gather"),
+            12582912 + norm_statistics(2, kRowsOfOne) + layer.elements("data+depth+y") * 0 + 0);
+}
+
+// ---- pjit and T5X: four rule sets (Yoo et al. 2022, arXiv 2204.06514; t5x/partitioning.py)
+
+TEST(Volumes, TwoDimensionalActivationsMoveTheSameAsGathersAndScatters) {
+  const std::string table = R"({"mesh": [["data", 2], ["model", 4]],
+      "axes": {"batch": "data", "heads": "model", "mlp": "model", "vocab": "model"},
+      "passing": [["embed", "embed", "model"]]})";
+  const int x = 4;
+  const Gpt gpt = gpt_of_the_vectors();
+  const Layer layer(gpt, table, 8);
+  const double m = static_cast<double>(gpt.batch * gpt.tokens) / 2, mh = m * static_cast<double>(gpt.embed);
+  EXPECT_DOUBLE_EQ(layer.elements("model", "all_gather"), 4.0 * (x - 1) / x * mh);
+  EXPECT_DOUBLE_EQ(layer.elements("model", "reduce_scatter"), 4.0 * (x - 1) / x * mh);
+  EXPECT_EQ(layer.calls("model", "all_gather"), 4);
+  EXPECT_EQ(layer.calls("model", "reduce_scatter"), 4);
+  EXPECT_GE(layer.elements("model"), norm_statistics(x, m));  // and gains and biases that owe on model
+}
+
+// ---- gradients
+
+TEST(Volumes, DataParallelismMovesTwiceTheParametersOnceAStep) {
+  const std::string table = R"({"mesh": [["data", "*"]], "axes": {"batch": "data"}})";
+  for (const int n : {2, 4})
+    for (const std::int64_t rows : {1, 2}) {
+      const Layer layer(gpt_of_the_vectors(), table, n, Json(Json::Object{{"micro_batch", Json(rows)}}));
+      EXPECT_DOUBLE_EQ(layer.elements("data"), ring(n, layer.parameters()));
+    }
+}
+
+// ---- activations: what a layer keeps, in numbers of f32 per token (docs/strategies.md)
+
+double kept_per_token(const Gpt& gpt, const std::string& table, int ranks) {
+  const Layer layer(gpt, table, ranks);
+  return static_cast<double>(layer.activation_bytes()) / 4 / static_cast<double>(gpt.batch * gpt.tokens);
+}
+
+TEST(Volumes, ALayerKeepsWhatItsOpsNeed) {
+  Gpt gpt = gpt_of_the_vectors();
+  const double h = 1024, a = 16, f = 4096;
+  EXPECT_DOUBLE_EQ(kept_per_token(gpt, "{}", 1), 8 * h + 2 * f + a + 8);
+  for (const int x : {2, 4}) EXPECT_DOUBLE_EQ(kept_per_token(gpt, kTensor, x), 4 * h + 8 + (4 * h + 2 * f + a) / x);
+  gpt.kv_heads = 4;
+  EXPECT_DOUBLE_EQ(kept_per_token(gpt, "{}", 1), 6 * h + 2 * h / 4 + 2 * f + a + 8);
+  gpt.llama = true;
+  EXPECT_DOUBLE_EQ(kept_per_token(gpt, "{}", 1), 6 * h + 2 * h / 4 + 3 * f + a + 8);
+}
+
+TEST(Volumes, ALayerKeepsLessWhereItsTokensOrFeaturesAreCut) {
+  const Gpt gpt = gpt_of_the_vectors();
+  const double h = 1024, a = 16, f = 4096;
+  const std::string sequence =
+      R"({"mesh": [["x", 2]], "axes": {"heads": "x", "mlp": "x", "vocab": "x", "sequence": "x"}})";
+  EXPECT_DOUBLE_EQ(kept_per_token(gpt, sequence, 2), 2 * h + (8 * h + 2 * f + a + 8) / 2);
+  const std::string both =
+      R"({"mesh": [["y", 2], ["x", 2]], "axes": {"embed": "y", "heads": "x", "mlp": "x", "vocab": "x"}})";
+  EXPECT_DOUBLE_EQ(kept_per_token(gpt, both, 4), 4 * h / 2 + 8 + (4 * h + 2 * f + a) / 2);
+}
+
+}  // namespace
+}  // namespace quadrille
