@@ -108,7 +108,8 @@ int check_command(const CheckOptions& options, const WrapWorld& wrap) {
   const Launcher launcher = launcher_from_environment();
   LawVisit how;
   how.world = !options.world.empty() ? options.world : launcher.ranks > 1 ? "mpi" : "threads";
-  world_named(how.world);
+  require(world_named(how.world).name != "counting",
+          "world counting computes nothing, so there is nothing to be checked in it; use threads or mpi");
   refuse_accidental_singletons(launcher, how.world, false);
   const Backend& backend = backend_named(options.backend);
   refuse_unknown_model(options.model);

@@ -64,6 +64,10 @@ constexpr const char* kCompareFoot = R"(Examples
   quadrille compare results/mine/record_0.json results/mine/record_1.json
   quadrille compare results/mine --published)";
 
+constexpr const char* kCheckFoot = R"(Examples
+  quadrille check --layouts
+  quadrille check --layouts --ranks 8 --backend reference)";
+
 constexpr const char* kDataFoot = R"(Examples
   quadrille data fetch austen
   quadrille data verify austen
@@ -208,8 +212,7 @@ void add_check(CLI::App& app, CheckOptions& check) {
   app.add_flag("--all", check.all, "every combination of choices; without it every pair of them occurs at least once");
   app.add_option("--backend", check.backend, "how ranks compute in f32, and in f64 if it can; else reference does")
       ->capture_default_str();
-  app.add_option("--world", check.world, "threads or mpi [mpi under a launcher, else threads]")
-      ->check(CLI::IsMember({"threads", "mpi"}));
+  app.add_option("--world", check.world, "threads or mpi [mpi under a launcher, else threads]");
   app.add_option("--timeout", check.timeout_seconds, "seconds that a rank waits for the others")
       ->check(real(false))
       ->capture_default_str();
@@ -264,8 +267,8 @@ Options read_options(int count, const char* const* words) {
   CLI::App* list = app.add_subcommand("list", "suites, strategies, models and data sets");
   CLI::App* info = app.add_subcommand("info", "this machine, and what this program was built with");
   const std::vector<std::pair<CLI::App*, const char*>> feet = {
-      {run, kRunFoot},   {plan, kPlanFoot}, {score, kScoreFoot}, {compare, kCompareFoot},
-      {data, kDataFoot}, {list, ""},        {info, ""}};
+      {run, kRunFoot},   {plan, kPlanFoot},   {score, kScoreFoot}, {compare, kCompareFoot},
+      {data, kDataFoot}, {check, kCheckFoot}, {list, ""},          {info, ""}};
   for (const auto& [verb, foot] : feet) verb->footer(foot);
   add_run_options(*run, options.run, false);
   RunOptions planned;

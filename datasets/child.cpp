@@ -66,6 +66,7 @@ ChildResult run_child(const std::vector<std::string>& arguments, const std::stri
   std::vector<std::string> words = {"env", "LC_ALL=C"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   const std::string log = directory + "/.output";

@@ -203,6 +203,7 @@ TextFiles::TextFiles(std::string directory, std::vector<std::string> names)
 
 std::vector<std::string_view> TextFiles::texts() const {
   std::vector<std::string_view> texts;
+  texts.reserve(files_.size());
   for (const auto& file : files_) texts.push_back(file->text());
   return texts;
 }

@@ -52,7 +52,8 @@ int grid_rows(const Product& p, int threads) {
   double least = 0;
   for (int rows = 1; rows <= threads; ++rows) {
     if (threads % rows != 0) continue;
-    const double read = static_cast<double>(p.m) / rows + static_cast<double>(p.n) / (threads / rows);
+    const int columns = threads / rows;
+    const double read = static_cast<double>(p.m) / rows + static_cast<double>(p.n) / columns;
     if (rows == 1 || read < least) best = rows, least = read;
   }
   return best;

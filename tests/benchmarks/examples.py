@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs every example that --help, README.md and docs/ print, as it is printed, but that runs only say what they would do
-(--dry-run) and nothing is downloaded. Texts of the right names stand in for the real data set.
+(--dry-run), nothing is downloaded, and what takes minutes (check) is only read. Texts of the right names stand in for the real data set.
 usage: examples.py PROGRAM SOURCE_FOLDER BACKEND"""
 import glob
 import json
@@ -15,7 +15,7 @@ import tempfile
 
 PROGRAM, SOURCE, BACKEND = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3]
 WORK = tempfile.mkdtemp(prefix="quadrille_examples_")
-VERBS = ("run", "plan", "score", "compare", "data", "list", "info")
+VERBS = ("run", "plan", "score", "compare", "data", "check", "list", "info")
 COMMAND = re.compile(r"^\s*(?:[`$] *)?((?:mpirun [^`#]*?)?(?:build/cpu/)?quadrille (?:%s|--help|--version)\b.*)$" % "|".join(VERBS))
 PLACEHOLDER = re.compile(r"^[A-Z][A-Z_]*$|\.\.\.|NAME|^\[")
 failures, done = [], []
@@ -74,8 +74,8 @@ def check(where, command):
         words.append("--dry-run")
     if words[0] in ("run", "plan") and "--backend" not in words:
         words += ["--backend", BACKEND]
-    if words[:2] == ["data", "fetch"]:
-        words = ["data", "fetch", "--help"]
+    if words[:2] == ["data", "fetch"] or words[0] == "check":
+        words.append("--help")
     if words in done:
         return
     done.append(words)

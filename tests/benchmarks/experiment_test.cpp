@@ -40,6 +40,7 @@ TEST(Options, AVerbsHelpIsAboutThatVerb) {
       {{"compare"}, {"--tolerance", "bit for bit", "quadrille compare "}},
       {{"data"}, {"fetch", "quadrille data "}},
       {{"data", "fetch"}, {"--from"}},
+      {{"check"}, {"--layouts", "quadrille check "}},
       {{"list"}, {}},
       {{"info"}, {}}};
   for (auto [words, parts] : verbs) {
@@ -48,7 +49,7 @@ TEST(Options, AVerbsHelpIsAboutThatVerb) {
     const std::string text = options_of(words).text;
     for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
     EXPECT_EQ(text.find("Exit codes"), std::string::npos) << text;
-    for (const char* other : {"run", "plan", "compare", "data"})
+    for (const char* other : {"run", "plan", "compare", "data", "check"})
       if (verb != other && verb != "score") {
         EXPECT_EQ(text.find("quadrille " + std::string(other) + " "), std::string::npos) << text;
       }
