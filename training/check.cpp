@@ -96,9 +96,10 @@ namespace {
 void check_sizes(const Workload& w, const ModelDescription& model, const Plan& plan, std::vector<std::string>& faults) {
   check_batch(w.training, plan, faults);
   for (const Requirement& r : model.requirements())
-    if (const int parts = plan.parts(r.axis); r.extent % parts != 0)
-      faults.push_back(fmt::format("{} {} cannot be cut into {} equal parts (mesh {}); legal parts: {}", r.key,
-                                   r.extent, parts, split_by(plan, r.axis), divisors_text(r.extent)));
+    if (const int parts = plan.parts(r.axis); r.extent % parts != 0 && !(r.replicates && parts % r.extent == 0))
+      faults.push_back(fmt::format("{} {} cannot be cut into {} equal parts (mesh {}); legal parts: {}{}", r.key,
+                                   r.extent, parts, split_by(plan, r.axis), divisors_text(r.extent),
+                                   r.replicates ? ", or a multiple of it" : ""));
   if (const int parts = plan.parts(Axis::vocab); model.vocabulary() < parts)
     faults.push_back(fmt::format("model.vocabulary {} is less than its {} parts (mesh {})", model.vocabulary(), parts,
                                  split_by(plan, Axis::vocab)));

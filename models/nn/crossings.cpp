@@ -243,8 +243,9 @@ Var Tape::lend(Var v, MeshAxes over, Var other) {
   for (int m = 0; m < context_.mesh().axes(); ++m)
     if (on(states(v), m).kind != Kind::split && on(theirs, m).kind == Kind::split && has(dims(v), on(theirs, m).axis))
       sliced |= bit(m);
-  if (value(v).parameter)
-    for_each_axis(context_.mesh(), over, [&](int m) { on(value(v).states, m) = {Kind::copy, Axis::none}; });
+  if (patient(v))
+    for (int id = v.id; id >= 0; id = value({id}).source)
+      for_each_axis(context_.mesh(), over, [&](int m) { on(value({id}).states, m) = {Kind::copy, Axis::none}; });
   else
     v = fan_out(v, over & ~sliced);
   for_each_axis(context_.mesh(), sliced, [&](int m) { v = slice(v, m, on(theirs, m).axis); });
@@ -254,7 +255,7 @@ Var Tape::lend(Var v, MeshAxes over, Var other) {
 // Who gives way? Never a parameter; of two values the one that has the other's axis; if both have it, the one not at
 // rest.
 bool Tape::first_moves(Var a, Axis axis_a, Var b, Axis axis_b, int m) const {
-  if (value(a).parameter || value(b).parameter) return !value(a).parameter;
+  if (patient(a) || patient(b)) return !patient(a);
   const bool turns_a = has(dims(a), axis_b), turns_b = has(dims(b), axis_a);
   if (turns_a != turns_b) return turns_a;
   return context_.plan.rests_on(axis_b, m);
@@ -262,7 +263,7 @@ bool Tape::first_moves(Var a, Axis axis_a, Var b, Axis axis_b, int m) const {
 
 Var Tape::give_way(Var v, Axis other, int m) {
   const State mine = on(states(v), m);
-  if (value(v).parameter) refuse("two parameters meet");
+  if (patient(v)) refuse("two parameters meet");
   if (has(dims(v), other)) return all_to_all(v, m, other);
   if (!context_.plan.may_gather(mine.axis))
     refuse(

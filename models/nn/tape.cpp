@@ -12,7 +12,9 @@ Tape::Tape(Context& context, const MicroBatch& micro, Purpose purpose)
 void Tape::refuse(const std::string& text) const { fail("{}: {}", scope_, text); }
 
 Var Tape::put(Dims dims, States states, Tensor v) {
-  values_.push_back({std::move(dims), states, std::move(v), {}, nullptr, false, false});
+  Value made;
+  made.dims = std::move(dims), made.states = states, made.v = std::move(v);
+  values_.push_back(std::move(made));
   return {static_cast<int>(values_.size()) - 1};
 }
 
@@ -157,14 +159,14 @@ MeshAxes Tape::where(Var v, Kind kind) const {
 
 // Work whose operands are split on a mesh axis is shared there; on every other axis of more than one rank it is
 // repeated, but on the pipeline's, where every stage has work of its own.
-void Tape::bill(const char* op, const Cost& cost, const States& a, const States& b) {
+void Tape::bill(const char* op, const Cost& cost, const States& a, const States& b, double useful) {
   double replicas = 1;
   for (int m = 0; m < context_.mesh().axes(); ++m) {
     const auto k = static_cast<std::size_t>(m);
     if (a[k].kind != Kind::split && b[k].kind != Kind::split && !(context_.plan.pipe() & bit(m)))
       replicas *= context_.mesh().extent(m);
   }
-  const double once = cost.flops - cost.recomputed, shared = once / replicas;
+  const double once = cost.flops - cost.recomputed, shared = once / replicas * useful;
   if (purpose_ == Purpose::again && !walking_)
     context_.ledger.work({0, shared + cost.recomputed, once - shared, 0, 0});
   else

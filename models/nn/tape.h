@@ -40,6 +40,13 @@ enum class Purpose : std::uint8_t {
   again    // forward done before, recorded this time: its work is billed as recomputed
 };
 
+// How queries, keys and values of attention lie: stored once for each of `kv_heads`, dealt out to `groups`, a multiple
+// of them, of `queries` queries each. `head`: numbers of one head.
+struct HeadSpread {
+  std::int64_t kv_heads = 0, groups = 0, queries = 1, head = 0;
+  std::int64_t stored_queries() const { return queries * groups / kv_heads; }  // of a key/value head
+};
+
 class Tape {
  public:
   Tape(Context&, const MicroBatch&, Purpose);
@@ -89,6 +96,10 @@ class Tape {
   Var gated_silu(Var gate, Var up);
   Var dropout(Var x_consumed, double probability, std::string_view name);
   Var norm(Var x, Var gain, std::optional<Var> bias, NormKind, double epsilon);
+  // A parameter [.., kv_heads, (stored queries + 2)*head] as this rank's part of [.., groups, (queries + 2)*head]: its
+  // queries, and the keys and values they meet, which several groups may share. Sends nothing; the gradient is a
+  // partial sum where heads rest.
+  Var spread_heads(Var parameter, const HeadSpread&);
   Var embedding(Var table, std::int64_t tokens, Dim features);  // rows of the micro-batch's ids; may owe
   Var add_positions(Var x_consumed, Var table);                 // row t of the table to every token t
   struct Heads {
@@ -116,6 +127,8 @@ class Tape {
     States states;
     Tensor v, g;
     Parameter* parameter = nullptr;
+    int source = -1;        // the parameter that it was made of without a message; lent with it
+    double useful = 1;      // share of it that is there once: the rest are replicas
     bool kept = false;      // somebody's backward needs v
     bool consumed = false;  // v may have been overwritten
   };
@@ -160,6 +173,7 @@ class Tape {
   State combine(State, State, int mesh_axis) const;
   States combine(Var, Var) const;
   Var lend(Var, MeshAxes, Var other);
+  bool patient(Var v) const { return value(v).parameter || value(v).source >= 0; }  // pays once a step, moves never
   bool first_moves(Var, Axis, Var, Axis, int mesh_axis) const;
   Var give_way(Var, Axis other, int mesh_axis);
   void expect(State, Kind, const char* who, int mesh_axis) const;
@@ -173,7 +187,7 @@ class Tape {
   // addresses and bills
   std::int64_t first_of(const Dims&, const States&, Axis) const;
   std::int64_t extent_of(const Dims&, Axis) const;
-  void bill(const char* op, const Cost&, const States&, const States&);
+  void bill(const char* op, const Cost&, const States&, const States&, double useful = 1);
   Key dropout_key(std::string_view name) const;
   struct Place {
     std::int64_t first = 0;  // position of the first token

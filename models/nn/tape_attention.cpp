@@ -69,7 +69,62 @@ class Ring {
   std::vector<std::vector<Slice>> runs_;  // by member
 };
 
+// Moves between a stored parameter and this rank's groups of it. `move`: whole groups as `out`, the stored as `in`.
+template <class F>
+void for_each_group(const HeadSpread& h, Slice own, std::int64_t outer, F&& move) {
+  const std::int64_t stored = (h.stored_queries() + 2) * h.head, width = (h.queries + 2) * h.head;
+  const std::int64_t per_head = h.groups / h.kv_heads;
+  for (std::int64_t i = 0; i < own.count; ++i) {
+    const std::int64_t group = own.first + i, at = group / per_head * stored;
+    BlockMove block{outer, h.queries * h.head, 1, own.count * width, i * width, h.kv_heads * stored, 0, Write::replace};
+    block.in_first = at + group % per_head * h.queries * h.head;
+    move(block);
+    block.rows = 2 * h.head, block.out_first += h.queries * h.head;
+    block.in_first = at + h.stored_queries() * h.head;
+    move(block);
+  }
+}
+
 }  // namespace
+
+Var Tape::spread_heads(Var w, const HeadSpread& h) {
+  Dims made(dims(w).begin(), dims(w).end() - 2);
+  made.push_back({Axis::heads, h.groups});
+  const States heads = context_.plan.at_rest({made.back()});
+  States s = states(w);
+  for (int m = 0; m < context_.mesh().axes(); ++m) {
+    if (on(heads, m).kind != Kind::split) continue;
+    expect(on(s, m), Kind::same, "spread_heads", m);
+    on(s, m) = on(heads, m);
+    on(value(w).states, m) = {Kind::copy, Axis::none};
+  }
+  const Slice own = context_.plan.slice(made.back(), s);
+  made.push_back({Axis::none, (h.queries + 2) * h.head});
+  const Tensor stored = read(w);
+  const std::int64_t outer = stored.shape().count(0, stored.shape().rank() - 2);
+  Tensor out = fresh(local_shape(made, s), stored.dtype());
+  for_each_group(h, own, outer, [&](const BlockMove& block) {
+    context_.ops.move_block(context_.stream, out.flat(), stored.flat(), block);
+  });
+  const Var y = put(made, s, out);
+  value(y).source = w.id;
+  value(y).kept = true;
+  value(y).useful =
+      static_cast<double>(h.kv_heads * (h.stored_queries() + 2)) / static_cast<double>(h.groups * (h.queries + 2));
+  record(y, [this, w, y, h, own, outer] {
+    const Tensor d = std::exchange(value(y).g, {});
+    Write write{};
+    const Tensor dw = to_add_to(w, write);
+    if (!dw || !d) return;
+    for_each_group(h, own, outer, [&](BlockMove block) {
+      std::swap(block.out_rows, block.in_rows);
+      std::swap(block.out_first, block.in_first);
+      block.write = Write::accumulate;
+      context_.ops.move_block(context_.stream, dw.flat(), d.flat(), block);
+    });
+  });
+  return y;
+}
 
 Rotary Tape::rotary_of(Var packed, const Heads& h, double base) const {
   const Shape shape = value(packed).v.shape();
