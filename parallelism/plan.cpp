@@ -319,6 +319,20 @@ int Plan::parts(Axis a) const {
   return n;
 }
 
+int Plan::most_parts(Axis a) const {
+  int n = 1;
+  for (int m : nesting(a)) n *= mesh_.extent(m);
+  return n;
+}
+
+std::int64_t Plan::head_groups(std::int64_t heads, std::int64_t kv_heads) const {
+  for (const std::int64_t n : {most_parts(Axis::heads), parts(Axis::heads)}) {
+    if (kv_heads % n == 0) return kv_heads;
+    if (n % kv_heads == 0 && heads % n == 0) return n;
+  }
+  return kv_heads;
+}
+
 std::vector<int> Plan::nesting(Axis a) const {
   std::vector<int> order = rest_[static_cast<std::size_t>(a)];
   for (const Passing& p : passing_)

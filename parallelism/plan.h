@@ -104,6 +104,10 @@ class Plan {
   bool may_gather(Axis) const;
   std::vector<int> nesting(Axis) const;  // the mesh axes that may split it, outermost first
   int parts(Axis) const;                 // into how many an axis at rest is cut
+  // Into how many groups attention deals its queries: one for each key/value head, or, where heads are cut into a
+  // multiple of these, one for each part, with a replica of its key/value head.
+  std::int64_t head_groups(std::int64_t heads, std::int64_t kv_heads) const;
+  int most_parts(Axis) const;  // into how many an axis may be cut, at rest or passing
   const ContextParallelism& context() const { return context_; }
   MeshAxes context_axes() const;  // those longer than one on which sequence rests and heads do not
   // The positions of the part of a dim that a rank holds, in the order in which it holds them: one slice, or, where

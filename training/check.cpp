@@ -68,12 +68,27 @@ void check_context(const ModelDescription& model, const Plan& plan, std::vector<
   if (plan.context().attention != KeyExchange::turn) return;
   const std::int64_t of_heads = plan.parts(Axis::heads);
   for (const Requirement& r : model.requirements())
-    if (r.axis == Axis::heads && r.extent % of_heads == 0 && r.extent / of_heads % ranks != 0)
+    if (r.axis == Axis::heads && r.extent % of_heads == 0 && r.extent / of_heads % ranks != 0 &&
+        !(r.replicates && of_heads * ranks % r.extent == 0))
       faults.push_back(fmt::format(
           "{} {}{} cannot be turned to {} equal parts (mesh {}); legal parts: {}; or use \"gather\" or \"ring\" in "
           "\"context.attention\", which leave heads alone",
           r.key, r.extent, of_heads > 1 ? fmt::format(" / {}", of_heads) : "", ranks, mesh,
           divisors_text(r.extent / of_heads)));
+}
+
+// Where heads pass, every rank must get some.
+void check_passing_heads(const ModelDescription& model, const Plan& plan, std::vector<std::string>& faults) {
+  std::int64_t heads = 0, kv_heads = 0;
+  for (const Requirement& r : model.requirements())
+    if (r.axis == Axis::heads) (r.replicates ? kv_heads : heads) = r.extent;
+  const int most = plan.most_parts(Axis::heads), rest = plan.parts(Axis::heads);
+  if (plan.context().attention == KeyExchange::turn && plan.context_axes()) return;  // has said so itself
+  if (most == rest || heads % rest != 0 || plan.head_groups(heads, kv_heads) % most == 0) return;
+  faults.push_back(
+      fmt::format("model.heads {} with model.kv_heads {} cannot be dealt out to {} equal parts: heads pass to {} more "
+                  "beside the {} where they rest; legal parts: {}; or take heads out of \"passing\"",
+                  heads, kv_heads, most, most / rest, rest, divisors_text(kv_heads)));
 }
 
 void check_schedule(const TrainingConfig& t, const Plan& plan, std::vector<std::string>& faults) {
@@ -104,6 +119,7 @@ void check_sizes(const Workload& w, const ModelDescription& model, const Plan& p
     faults.push_back(fmt::format("model.vocabulary {} is less than its {} parts (mesh {})", model.vocabulary(), parts,
                                  split_by(plan, Axis::vocab)));
   check_context(model, plan, faults);
+  check_passing_heads(model, plan, faults);
   check_schedule(w.training, plan, faults);
 }
 

@@ -26,11 +26,6 @@ Parameter& Parameters::make(std::string name, std::string bucket, Dims dims, dou
   return all_.emplace_back(std::move(p));
 }
 
-std::int64_t Parameters::head_groups(std::int64_t kv_heads) const {
-  const std::int64_t parts = plan_.parts(Axis::heads);
-  return parts > kv_heads && parts % kv_heads == 0 ? parts : kv_heads;
-}
-
 Parameter& Parameters::named(const std::string& name) {
   for (Parameter& p : all_)
     if (p.name == name) return p;

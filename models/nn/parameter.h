@@ -39,9 +39,7 @@ class Parameters {
   std::deque<Parameter>& all() { return all_; }
   const std::deque<Parameter>& all() const { return all_; }
   Parameter& named(const std::string& name);
-  // Into how many groups attention deals its queries: one for each key/value head, or, where the strategy cuts heads
-  // into a multiple of these, one for each part, with a replica of its key/value head.
-  std::int64_t head_groups(std::int64_t kv_heads) const;
+  const Plan& plan() const { return plan_; }
   std::int64_t count() const;  // elements of the whole model
 
  private:
