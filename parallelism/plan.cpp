@@ -192,7 +192,7 @@ void Plan::read_pipeline(const Json& object, std::vector<std::string>& faults) {
 
 void Plan::read_overlap(const Json& list, std::vector<std::string>& faults) {
   for (const Json& name : list.items()) {
-    const std::string what = name.string();
+    const std::string& what = name.string();
     if (what == "input_gradient")
       overlap_.input_gradient = true;
     else if (what == "reduce_scatter")

@@ -136,7 +136,7 @@ void Tape::cross_entropy(Var logits, double smoothing) {
   sum_over(context_, sums, over);
   if (counts) context_.ops.cross_entropy_loss(context_.stream, micro_.loss, sums, max, labels, spec);
   record({-1}, [this, logits, labels, scores, max, sums, spec] {
-    Tensor d_logits = scores;  // nobody else reads the logits any more
+    const Tensor& d_logits = scores;  // nobody else reads the logits any more
     context_.ops.cross_entropy_backward(context_.stream, d_logits, scores, max, sums, labels, spec);
     value(logits).g = d_logits.reshaped(value(logits).v.shape());
   });
