@@ -267,6 +267,7 @@ void Plan::check_pipeline_alone(std::vector<std::string>& faults) const {
 
 // Values at rest are [batch, sequence, embed]: two of these on one mesh axis would be two axes of one value there.
 void Plan::check_use(std::vector<std::string>& faults) const {
+  const std::vector<int>& embed = rest_[static_cast<std::size_t>(Axis::embed)];
   for (int m = 0; m < mesh_.axes(); ++m) {
     if (mesh_.extent(m) == 1) continue;
     std::string resting;
@@ -296,6 +297,14 @@ void Plan::check_use(std::vector<std::string>& faults) const {
           fmt::format("two different axes meet on mesh axis \"{}\": \"embed\" with heads or mlp; put embed on another "
                       "mesh axis, or list it in \"may_gather\"",
                       mesh_.name(m)));
+    const auto edges = std::count_if(embed.begin(), embed.end(), [this](int k) { return mesh_.extent(k) > 1; });
+    for (Axis other : {Axis::heads, Axis::mlp, Axis::vocab})
+      if (edges > 1 && rests_on(Axis::embed, m) && rests_on(other, m))
+        faults.push_back(
+            fmt::format("\"embed\" is cut over several mesh axes, among them \"{}\", where \"{}\" rests too: a weight "
+                        "of both would be "
+                        "cut over none of them; put one of the two on another mesh axis",
+                        mesh_.name(m), name_of(other)));
     if (!used)
       faults.push_back(
           fmt::format("mesh axis \"{}\" has {} ranks but nothing uses it: name it in \"axes\", \"store\" or "

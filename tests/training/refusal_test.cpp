@@ -78,6 +78,10 @@ TEST(Refusal, NamesThatAreNotKnown) {
        {"no axis \"dada\"", "\"data\"", "table.json:1:"});
   says(refusal(R"({"mesh": [["data", 2]], "axis": {"batch": "data"}})", 2), {"axis", "axes"});
 }
+TEST(Refusal, FeaturesOnSeveralAxesBesideWords) {
+  says(refusal(R"({"mesh": [["y", 2], ["x", 2]], "axes": {"embed": ["y", "x"], "vocab": "x"}})", 4),
+       {"\"embed\" is cut over several mesh axes", "\"x\"", "\"vocab\" rests too"});
+}
 TEST(Refusal, StoresThatDoNotNest) {
   says(refusal(R"({"mesh": [["data", 2]], "axes": {"batch": "data"}, "store": {"weights": ["data"]}})", 2),
        {"store.weights", "each list must contain the one before", "add data to \"store.gradients\""});
