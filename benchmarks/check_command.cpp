@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `quadrille check --layouts`: one line per layout as it goes, then one table with the worst of each quantity.
 #include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include "benchmarks/harness/mllog.h"
 #include "benchmarks/harness/text.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "kernels/backend.h"
 #include "models/model.h"
 #include "parallelism/world.h"
@@ -32,14 +34,12 @@ const Distance* nearest_to_bound(const LawFinding& finding) {
 
 class Report {
  public:
-  explicit Report(const std::vector<LawLayout>& layouts) : layouts_(layouts) {}
+  explicit Report(std::size_t layouts) : layouts_(layouts) {}
 
-  void tell(const LawFinding& finding) {
-    ++told_;
+  void tell(const LawLayout& layout, const LawFinding& finding) {
     bad_ += !finding.good();
-    const LawLayout& layout = layouts_[finding.layout];
     const Distance* worst = nearest_to_bound(finding);
-    fmt::print("{:>5}/{}  {}  {}", told_, layouts_.size(), finding.good() ? "equal" : "WRONG", layout.name);
+    fmt::print("{:>5}/{}  {}  {}", finding.layout + 1, layouts_, finding.good() ? "equal" : "WRONG", layout.name);
     if (finding.good() && worst)
       fmt::print("  ({} within {:.1e} of {:.0e})", name_of(worst->quantity), worst->relative, worst->bound);
     fmt::print("\n");
@@ -49,49 +49,56 @@ class Report {
       fmt::print("         {}\n", finding.beyond[i].text());
     if (finding.beyond.size() > kShown) fmt::print("         and {} more\n", finding.beyond.size() - kShown);
     std::fflush(stdout);
+    for (const Distance& d : finding.worst) note(d, layout);
   }
 
-  int bad() const { return bad_; }
+  std::size_t bad() const { return bad_; }
+
+  std::string worst_table() {
+    std::sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
+      return std::make_pair(a.dtype == DType::f32, a.distance.quantity) <
+             std::make_pair(b.dtype == DType::f32, b.distance.quantity);
+    });
+    TextTable table({{"type", Align::left},
+                     {"quantity", Align::left},
+                     {"worst"},
+                     {"bound"},
+                     {"where", Align::left},
+                     {"layout", Align::left}});
+    for (const auto& [dtype, d, layout] : rows_)
+      table.row({std::string(name_of(dtype)), name_of(d.quantity), fmt::format("{:.1e}", d.relative),
+                 fmt::format("{:.0e}", d.bound), d.where, layout});
+    return table.text();
+  }
 
  private:
-  const std::vector<LawLayout>& layouts_;
-  int told_ = 0, bad_ = 0;
+  struct Row {
+    DType dtype;
+    Distance distance;
+    std::string layout;
+  };
+
+  void note(const Distance& d, const LawLayout& layout) {
+    const DType dtype = layout.workload.training.dtype;
+    const auto same = std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) {
+      return row.distance.quantity == d.quantity && row.dtype == dtype;
+    });
+    if (same == rows_.end())
+      rows_.push_back({dtype, d, layout.name});
+    else if (!(d.relative <= same->distance.relative))
+      *same = {dtype, d, layout.name};
+  }
+
+  std::size_t layouts_, bad_ = 0;
+  std::vector<Row> rows_;  // the worst of each type and quantity
 };
 
-std::string worst_table(const std::vector<LawLayout>& layouts, const std::vector<LawFinding>& findings) {
-  struct Row {
-    const Distance* distance;
-    const LawLayout* layout;
-  };
-  std::vector<Row> rows;
-  for (const LawFinding& finding : findings)
-    for (const Distance& d : finding.worst) {
-      const LawLayout& layout = layouts[finding.layout];
-      const auto same = std::find_if(rows.begin(), rows.end(), [&](const Row& row) {
-        return row.distance->quantity == d.quantity &&
-               row.layout->workload.training.dtype == layout.workload.training.dtype;
-      });
-      if (same == rows.end())
-        rows.push_back({&d, &layout});
-      else if (!(d.relative <= same->distance->relative))
-        *same = {&d, &layout};
-    }
-  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
-    const auto key = [](const Row& row) {
-      return std::make_pair(row.layout->workload.training.dtype == DType::f32, row.distance->quantity);
-    };
-    return key(a) < key(b);
-  });
-  TextTable table({{"type", Align::left},
-                   {"quantity", Align::left},
-                   {"worst"},
-                   {"bound"},
-                   {"where", Align::left},
-                   {"layout", Align::left}});
-  for (const auto& [d, layout] : rows)
-    table.row({std::string(name_of(layout->workload.training.dtype)), name_of(d->quantity),
-               fmt::format("{:.1e}", d->relative), fmt::format("{:.0e}", d->bound), d->where, layout->name});
-  return table.text();
+void refuse_unknown_model(const std::string& model) {
+  const std::vector<std::string> known = model_names();
+  if (std::find(known.begin(), known.end(), model) != known.end()) return;
+  const std::string near = nearest(model, known);
+  fail("unknown model \"{}\"{}; known: {}", model, near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near),
+       fmt::join(known, ", "));
 }
 
 }  // namespace
@@ -105,6 +112,7 @@ int check_command(const CheckOptions& options, const WrapWorld& wrap) {
           "world counting computes nothing, so there is nothing to be checked in it; use threads or mpi");
   refuse_accidental_singletons(launcher, how.world, false);
   const Backend& backend = backend_named(options.backend);
+  refuse_unknown_model(options.model);
   constexpr int kRanks = 4;
   how.options.ranks = options.ranks.value_or(how.world == "mpi" ? launcher.ranks : kRanks);
   how.options.timeout_seconds = options.timeout_seconds;
@@ -116,21 +124,22 @@ int check_command(const CheckOptions& options, const WrapWorld& wrap) {
     leave_on_signals();
 
   const LawSpace space(options.model, how.options.ranks, backend);
-  const std::vector<LawLayout> layouts = space.layouts(options.all);
+  const std::vector<Choice> choices = space.choices(options.all);
   if (speaks)
-    fmt::print("{}   check of {}: {} layouts of {} ranks ({}), {}; each against one rank\n", program_name(),
-               options.model, layouts.size(), how.options.ranks, how.world,
+    fmt::print("{}   check of {}: {} meshes of {} ranks ({}) in {} layouts, {}; each against one rank\n",
+               program_name(), options.model, space.counts().front(), how.options.ranks, how.world, choices.size(),
                options.all ? "every combination of choices" : "every pair of choices at least once");
   std::fflush(stdout);
-  Report report(layouts);
-  how.tell = [&](const LawFinding& finding) { report.tell(finding); };
-  const std::vector<LawFinding> findings = visit(layouts, how);
+  Report report(choices.size());
+  how.tell = [&](const LawLayout& layout, const LawFinding& finding) { report.tell(layout, finding); };
+  visit(
+      choices.size(), [&](std::size_t k) { return space.layout(choices[k]); }, how);
   if (!speaks) return exit_code::kGood;
-  fmt::print("\nWorst of each quantity\n{}\n", worst_table(layouts, findings));
+  fmt::print("\nWorst of each quantity\n{}\n", report.worst_table());
   if (report.bad() > 0)
-    fmt::print("{} of {} layouts are WRONG (", report.bad(), layouts.size());
+    fmt::print("{} of {} layouts are WRONG (", report.bad(), choices.size());
   else
-    fmt::print("All {} layouts equal the serial run (", layouts.size());
+    fmt::print("All {} layouts equal the serial run (", choices.size());
   fmt::print("{})\n", text_seconds(clock.seconds()));
   return report.bad() > 0 ? exit_code::kFailure : exit_code::kGood;
 }

@@ -26,6 +26,7 @@ struct RunOptions {
   double timeout_seconds = 60;
   std::int64_t check_replicas = 0;  // compare replicated tensors after every so many steps; 0: never
   std::string out, data = "data", trace;
+  std::string links;  // "BYTES_PER_S,SECONDS": emulate links of this bandwidth and latency; empty: none
   bool dry_run = false, allow_singleton = false, oversubscribe = false;
 };
 

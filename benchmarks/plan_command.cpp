@@ -59,6 +59,10 @@ std::string shard_text(const Experiment& experiment, const std::vector<MeshAxis>
     std::string over;
     for (const std::string& edge : mesh_axes_of(experiment.workload.strategy, axis))
       over += (over.empty() ? "" : "+") + edge;
+    if (name == "kv_heads" && parts > extent) {
+      table.row({name, text_grouped(extent), over, fmt::format("1, the same on {} ranks", parts / extent)});
+      continue;
+    }
     const std::int64_t most = part({0, extent}, parts, 0).count, least = part({0, extent}, parts, parts - 1).count;
     table.row({name, text_grouped(extent), over.empty() ? "nothing" : over,
                most == least ? text_grouped(most) : fmt::format("{} or {}", text_grouped(most), text_grouped(least))});

@@ -12,16 +12,40 @@ std::int64_t nanoseconds() {
 }
 }  // namespace
 
-Ledger::Ledger(bool keep_entries) : keep_entries_(keep_entries), birth_nanoseconds_(nanoseconds()) {}
+Ledger::Ledger(bool keep_entries, int track)
+    : keep_entries_(keep_entries), track_(track), birth_nanoseconds_(nanoseconds()) {}
 
 double Ledger::now() const { return static_cast<double>(nanoseconds() - birth_nanoseconds_) * 1e-9; }
 
 void Ledger::message(std::string_view kind, std::string_view group, const Traffic& traffic) {
-  messages_[{std::string(group), std::string(kind)}] += traffic;
+  Traffic& sum = messages_[{std::string(group), std::string(kind)}];
+  const double exposed = track_ == 0 ? sum.exposed + traffic.exposed : 0;
+  sum += traffic;
+  sum.exposed = exposed;
+}
+
+void Ledger::entry(Entry e) {
+  if (!keep_entries_) return;
+  e.track = track_;
+  last_end_ = e.end;
+  entries_.push_back(std::move(e));
+}
+
+void Ledger::take_over(Ledger& other) {
+  work_ += other.work_;
+  for (const auto& [key, traffic] : other.messages_) messages_[key] += traffic;
+  for (const auto& [name, seconds] : other.phases_) phases_[name] += seconds;
+  const double later = static_cast<double>(other.birth_nanoseconds_ - birth_nanoseconds_) * 1e-9;
+  for (Entry& e : other.entries_) {
+    if (!keep_entries_) break;
+    e.begin += later, e.end += later;
+    entries_.push_back(std::move(e));
+  }
+  other.clear();
 }
 
 void Ledger::op(std::string name, const Cost& cost) {
-  const double end = now(), begin = entries_.empty() ? end : entries_.back().end;
+  const double end = now(), begin = last_end_ < 0 ? end : last_end_;
   entry({Entry::Kind::op, std::move(name), {}, cost, begin, end});
 }
 
@@ -30,6 +54,7 @@ void Ledger::clear() {
   messages_.clear();
   phases_.clear();
   entries_.clear();
+  last_end_ = -1;
 }
 
 }  // namespace quadrille

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a rank did: every op, message and wait, with its bill. A real run fills it with measured times, the counting run
 // with none; both through the same code, so that a plan cannot drift from a run. Totals are always kept, the entries
-// themselves only when asked for (--trace). One Ledger belongs to one rank thread.
+// themselves only when asked for (--trace). One Ledger belongs to one thread: the rank's own, or the one beside it that
+// carries messages (parallelism/courier.h), whose ledger the rank's takes over from time to time.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +43,9 @@ struct Traffic {
   double elements = 0;  // what a ring sends per rank: 2(n-1)/n of an all-reduced tensor, (n-1)/n of a gathered one
   double bytes = 0;
   double seconds = 0;  // from the call to its completion as this rank saw it, waiting for others included
+  double exposed = 0;  // part of them in which the rank's own thread stood still
   Traffic& operator+=(const Traffic& o) {
-    calls += o.calls, elements += o.elements, bytes += o.bytes, seconds += o.seconds;
+    calls += o.calls, elements += o.elements, bytes += o.bytes, seconds += o.seconds, exposed += o.exposed;
     return *this;
   }
 };
@@ -54,11 +56,13 @@ struct Entry {
   std::string group;  // of a message: the mesh axes, "data+x"
   Cost cost;
   double begin = 0, end = 0;  // seconds since the ledger's birth; equal in a counting run
+  int track = 0;              // 0: the rank's own thread, 1: the one beside it; set by the ledger
 };
 
 class Ledger {
  public:
-  explicit Ledger(bool keep_entries = false);
+  // `track` 1: of a thread beside the rank's own. Its messages hold up nobody: none of their seconds is exposed.
+  explicit Ledger(bool keep_entries = false, int track = 0);
   bool keeps_entries() const { return keep_entries_; }
   double now() const;  // seconds since birth, monotonic
 
@@ -66,9 +70,9 @@ class Ledger {
   void message(std::string_view kind, std::string_view group, const Traffic&);
   void op(std::string name, const Cost&);  // an entry of its own, ending now; begins where the last one ended
   void phase(std::string_view name, double seconds) { phases_[std::string(name)] += seconds; }
-  void entry(Entry e) {
-    if (keep_entries_) entries_.push_back(std::move(e));
-  }
+  void entry(Entry);
+  // Adds what the other ledger holds, its times on this one's clock, and empties it.
+  void take_over(Ledger& other);
 
   using MessageKey = std::pair<std::string, std::string>;  // group, kind
   const Work& work() const { return work_; }
@@ -79,7 +83,9 @@ class Ledger {
 
  private:
   bool keep_entries_;
+  int track_;
   std::int64_t birth_nanoseconds_;
+  double last_end_ = -1;  // of an entry of this thread; negative: none yet
   Work work_;
   std::map<MessageKey, Traffic> messages_;
   std::map<std::string, double> phases_;

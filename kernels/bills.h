@@ -83,7 +83,16 @@ inline Cost bill_embedding_backward(const Tensor& dtable, const Tensor& dout, co
 // How many keys, from the first on, the query token at `token` of this call may see.
 inline std::int64_t visible_keys(const Attention& how, std::int64_t token) {
   if (!how.causal) return how.kv_tokens;
-  return std::clamp<std::int64_t>(how.q_first + token - how.kv_first + 1, 0, how.kv_tokens);
+  const std::int64_t seen = position_of(how.q_first, how.q_jump, token) - how.kv_first + 1;
+  const std::int64_t before = std::min(how.kv_jump.after, how.kv_tokens);  // keys before their jump
+  return std::clamp<std::int64_t>(seen, 0, before) +
+         std::clamp<std::int64_t>(seen - how.kv_jump.by - before, 0, how.kv_tokens - before);
+}
+// The reverse: the first query token of this causal call that sees key `key`; q_tokens or more when none does.
+inline std::int64_t first_seeing(const Attention& how, std::int64_t key) {
+  const std::int64_t token = position_of(how.kv_first, how.kv_jump, key) - how.q_first;
+  if (token < how.q_jump.after) return std::max<std::int64_t>(token, 0);
+  return std::max(token - how.q_jump.by, how.q_jump.after);
 }
 // (query, key) pairs of one head and row that are computed when query tokens are taken `block` at a time and each block
 // is multiplied with all keys that its last query sees (no rounding of keys). Block 1: exactly the causal half.
@@ -123,6 +132,10 @@ inline Cost bill_attention_backward(const Tensor& dq, const Tensor& dkv, const T
   Cost cost = attention_flops(how, block, 4, 1);
   cost.bytes = bytes_of({&dout, &out, &log_sum}) + attention_inputs(q, kv) + attention_inputs(dq, dkv);
   return cost;
+}
+inline Cost bill_attention_merge(const Tensor& out, const Tensor& log_sum, const Tensor& part_out,
+                                 const Tensor& part_log_sum) {
+  return traffic(2 * bytes_of({&out, &log_sum}) + bytes_of({&part_out, &part_log_sum}));
 }
 inline Cost bill_rotary(const Tensor& out, const Tensor& x) { return traffic(bytes_of({&out, &x})); }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <initializer_list>
+#include <limits>
 #include <string_view>
 
 #include "core/error.h"
@@ -17,6 +18,7 @@ struct Named {
   const Tensor& tensor;
 };
 using Names = std::initializer_list<Named>;
+constexpr std::int64_t kAnywhere = std::numeric_limits<std::int64_t>::max();  // a whole without an end
 
 Extents extents_of(const Tensor& t) {
   const int last = t.shape().rank() - 1;
@@ -80,6 +82,13 @@ class Check {
   void part(std::string_view what, std::int64_t first, std::int64_t count, std::int64_t whole) const {
     require(first >= 0 && first + count <= whole, "{}: {} [{}, {}) are not inside the whole [0, {})", op_, what, first,
             first + count, whole);
+  }
+  // The positions of `tokens` tokens, in order and inside the whole.
+  void positions(std::string_view what, std::int64_t first, const Jump& jump, std::int64_t tokens,
+                 std::int64_t whole) const {
+    require(jump.after >= 0 && jump.by >= 0, "{}: {} jump after token {} by {}: no negative numbers are wanted", op_,
+            what, jump.after, jump.by);
+    part(what, first, tokens + (jump.after < tokens ? jump.by : 0), whole);
   }
 
  private:
@@ -169,7 +178,7 @@ void check_dropout(const Stream& stream, const Tensor& out, const Tensor& x, con
   check.that(x.shape().rank() == 3, "three dims: rows, tokens, features", x.shape().text());
   check.that(how.probability >= 0 && how.probability < 1, "a probability in [0, 1)", how.probability);
   check.that(how.first_row >= 0, "a first row of at least 0", how.first_row);
-  check.part("tokens", how.first_token, x.shape()[1], how.tokens);
+  check.positions("tokens", how.first_token, how.jump, x.shape()[1], how.tokens);
   check.part("features", how.first_feature, x.shape()[2], how.features);
 }
 
@@ -295,8 +304,8 @@ void check_attention_layout(const Check& check, const Tensor& q, const Tensor& k
   check.that(how.q_width >= how.queries * how.head, "a q_width of at least queries * head", how.q_width);
   check.that(how.kv_offset >= 0 && how.kv_width >= how.kv_offset + 2 * how.head,
              "a kv_width of at least kv_offset + 2 * head", how.kv_width);
-  check.that(how.q_first >= 0 && how.kv_first >= 0, "first positions of at least 0",
-             std::min(how.q_first, how.kv_first));
+  check.positions("query positions", how.q_first, how.q_jump, how.q_tokens, kAnywhere);
+  check.positions("key positions", how.kv_first, how.kv_jump, how.kv_tokens, kAnywhere);
   check.that(std::isfinite(how.scale), "a finite scale", how.scale);
   check.count({"q", q}, q_count(how), "rows * q_tokens * groups * q_width");
   check.count({"kv", kv}, kv_count(how), "rows * kv_tokens * groups * kv_width");
@@ -306,8 +315,8 @@ void check_attention_layout(const Check& check, const Tensor& q, const Tensor& k
   if (how.dropout == 0) return;
   check.that(how.first_row >= 0, "a first row of at least 0", how.first_row);
   check.part("heads", how.first_head, how.groups * how.queries, how.heads_global);
-  check.part("query positions", how.q_first, how.q_tokens, how.q_global);
-  check.part("key positions", how.kv_first, how.kv_tokens, how.kv_global);
+  check.positions("query positions", how.q_first, how.q_jump, how.q_tokens, how.q_global);
+  check.positions("key positions", how.kv_first, how.kv_jump, how.kv_tokens, how.kv_global);
 }
 }  // namespace
 
@@ -339,6 +348,23 @@ void check_attention_backward(const Stream& stream, const Tensor& dq, const Tens
              fmt::format("q_width {}, kv_width {}, kv_offset {}", how.q_width, how.kv_width, how.kv_offset));
 }
 
+MergeExtents check_attention_merge(const Stream& stream, const Tensor& out, const Tensor& log_sum,
+                                   const Tensor& part_out, const Tensor& part_log_sum) {
+  const Check check("attention_merge", stream);
+  check.alike({{"out", out}, {"part_out", part_out}});
+  check.alike({{"log_sum", log_sum}, {"part_log_sum", part_log_sum}});
+  check.type(out.dtype(), {{"log_sum", log_sum}});
+  const Shape &o = out.shape(), &l = log_sum.shape();
+  check.that(o.rank() == 4 && l.rank() == 4,
+             "out [rows, tokens, groups, width], log_sum [rows, groups, queries, tokens]",
+             o.text() + " and " + l.text());
+  check.that(o[0] == l[0] && o[1] == l[3] && o[2] == l[1] && l[2] > 0 && o[3] % l[2] == 0,
+             "rows, tokens and groups alike, and heads of equal width", o.text() + " and " + l.text());
+  check.apart({"out", out}, {{"log_sum", log_sum}, {"part_out", part_out}, {"part_log_sum", part_log_sum}});
+  check.apart({"log_sum", log_sum}, {{"part_out", part_out}, {"part_log_sum", part_log_sum}});
+  return {o[0], o[1], o[2], l[2], o[3] / l[2]};
+}
+
 void check_rotary(const Stream& stream, const Tensor& out, const Tensor& x, const Rotary& how) {
   const Check check("rotary", stream);
   check.alike({{"out", out}, {"x", x}});
@@ -349,7 +375,7 @@ void check_rotary(const Stream& stream, const Tensor& out, const Tensor& x, cons
   check.that(how.heads >= 0 && how.heads * how.head <= how.width, "heads that fit into the width of a group",
              how.heads);
   check.that(how.base > 0 && std::isfinite(how.base), "a base above 0", how.base);
-  check.that(how.first_token >= 0, "a first token of at least 0", how.first_token);
+  check.positions("tokens", how.first_token, how.jump, how.tokens, kAnywhere);
   check.count({"x", x}, how.rows * how.tokens * how.groups * how.width, "rows * tokens * groups * width");
 }
 

@@ -52,6 +52,11 @@ void check_attention(const Stream&, const Tensor& out, const Tensor& log_sum, co
                      const Attention&);
 void check_attention_backward(const Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
                               const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Attention&);
+struct MergeExtents {
+  std::int64_t rows = 0, tokens = 0, groups = 0, queries = 0, head = 0;
+};
+MergeExtents check_attention_merge(const Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& part_out,
+                                   const Tensor& part_log_sum);
 void check_rotary(const Stream&, const Tensor& out, const Tensor& x, const Rotary&);
 
 Extents check_cross_entropy_max(const Stream&, const Tensor& max, const Tensor& logits);

@@ -37,13 +37,23 @@ struct Norm {
   std::int64_t width = 0;  // features of the whole row, over all ranks
 };
 
-// An element's address for dropout: index = ((row0 + b) * T_global + t0 + t) * E_global + e0 + e under `key`.
+// Tokens of a call lie at consecutive positions but for one jump: those from token `after` on lie `by` further. That is
+// how a rank holds two runs of a sequence.
+struct Jump {
+  std::int64_t after = 0, by = 0;
+};
+inline std::int64_t position_of(std::int64_t first, const Jump& jump, std::int64_t token) {
+  return first + token + (token >= jump.after ? jump.by : 0);
+}
+
+// An element's address for dropout: index = ((row0 + b) * T_global + position) * E_global + e0 + e under `key`.
 // Kept when uniform_at(key, index) >= probability, then divided by (1 - probability).
 struct Dropout {
   double probability = 0;
   Key key = 0;
   std::int64_t first_row = 0, first_token = 0, first_feature = 0;  // of this rank's part
   std::int64_t tokens = 0, features = 0;                           // of the whole
+  Jump jump = {};                                                  // of the tokens
 };
 
 // Where an attention op finds its operands. q element (b,t,g,r,d) is q[((b*q_tokens + t)*groups + g)*q_width + r*head +
@@ -53,6 +63,7 @@ struct Attention {
   std::int64_t rows = 0, q_tokens = 0, kv_tokens = 0, groups = 0, queries = 1, head = 0;
   std::int64_t q_width = 0, kv_width = 0, kv_offset = 0;
   std::int64_t q_first = 0, kv_first = 0;  // position of the first token: causal means kv position <= q position
+  Jump q_jump = {}, kv_jump = {};
   bool causal = true;
   double scale = 1;  // of the scores, usually 1/sqrt(head)
   // Dropout of probabilities: index = (((row0+b)*heads_global + head0 + g*queries+r)*q_global + q_pos)*kv_global +
@@ -69,6 +80,7 @@ struct Rotary {
   std::int64_t first_token = 0;
   double base = 10000;
   bool inverse = false;  // turn back: the backward pass
+  Jump jump = {};        // of the tokens
 };
 
 struct CrossEntropy {
@@ -159,6 +171,11 @@ class Ops {
   // query, key or value lies in gets zeros. q and kv may be two tensors that are each packed (gathered keys).
   virtual Cost attention_backward(Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
                                   const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Attention&) const = 0;
+  // Two results of attention, of the same queries over different keys, become one: out and log_sum take the part in.
+  // With l' = log(exp l + exp l_part): out = out exp(l - l') + part_out exp(l_part - l'), l = l'. A part that saw no
+  // key (log-sum of -infinity) changes nothing. Shapes as above, of four dims.
+  virtual Cost attention_merge(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& part_out,
+                               const Tensor& part_log_sum) const = 0;
   virtual Cost rotary(Stream&, const Tensor& out, const Tensor& x,
                       const Rotary&) const = 0;  // out may be x; all else of a group is copied
 

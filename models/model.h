@@ -34,6 +34,7 @@ struct Requirement {
   std::string key;         // "model.heads"
   Axis axis = Axis::none;  // must be divisible by the parts of this axis
   std::int64_t extent = 0;
+  bool replicates = false;  // or the parts be a multiple of it: each then holds a replica
 };
 
 class ModelDescription {

@@ -42,8 +42,9 @@ class [[nodiscard]] Ticket {
   std::shared_ptr<Pending> pending_;
 };
 
-// Collectives block until all members have come, so ranks that share several groups must come to them in one order. All
-// communicators of a rank are used by one thread at a time. Tensors lie on the host (in the counting world anywhere).
+// Collectives block until all members have come, so ranks that share several groups must come to them in one order. A
+// communicator is used by one thread at a time; different ones of a rank may be used by different threads at once (a
+// second thread: courier.h). Tensors lie on the host (in the counting world anywhere).
 // In place: the part of a gather or scatter may be the rank's own part of the whole.
 class Communicator {
  public:
@@ -75,6 +76,14 @@ class Communicator {
 
   // Traffic of this group goes to this ledger (inherited by later splits); null: nowhere.
   virtual void report_to(Ledger*) = 0;
+
+  // From now on, waits of this group (and of its later splits) give the core away at once, instead of first looking
+  // again quickly: for a thread beside the one that computes.
+  virtual void sleep_in_waits() = 0;
+
+  // Helps messages on their way that were sent and have not left yet; true while there are any. All other functions do
+  // so too: this one is for a thread that has nothing else to do while the rank computes. Never throws.
+  virtual bool help_sends() noexcept { return false; }
 };
 
 }  // namespace quadrille

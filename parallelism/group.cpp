@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallelism/group.h"
 
+#include <optional>
 #include <utility>
 
 #include "core/error.h"
@@ -20,10 +21,12 @@ class Bill {
     begin_ = ledger_->now();
     ledger_->message(kind_, group_, ring_traffic(header, rank, size));
   }
-  void complete(bool takes_time) {
+  double now() const { return ledger_ ? ledger_->now() : 0; }
+  // `waited_since`: when the rank began to stand still for it; as a rule from the beginning.
+  void complete(bool takes_time, std::optional<double> waited_since = {}) {
     if (!ledger_) return;
     const double end = takes_time ? ledger_->now() : begin_;
-    if (takes_time) ledger_->message(kind_, group_, {0, 0, 0, end - begin_});
+    if (takes_time) ledger_->message(kind_, group_, {0, 0, 0, end - begin_, end - waited_since.value_or(begin_)});
     if (ledger_->keeps_entries()) ledger_->entry({Entry::Kind::message, kind_, group_, {}, begin_, end});
     ledger_ = nullptr;
   }
@@ -46,8 +49,9 @@ class Group::Awaited : public Ticket::Pending {
  public:
   Awaited(std::shared_ptr<Ticket::Pending> inner, Bill bill) : inner_(std::move(inner)), bill_(std::move(bill)) {}
   void wait(Stream& consumer) override {
+    const double begin = bill_.now();
     inner_->wait(consumer);
-    bill_.complete(true);
+    bill_.complete(true, begin);
   }
 
  private:
@@ -181,6 +185,7 @@ std::unique_ptr<Communicator> Group::split(const std::function<int(int rank)>& c
   }
   auto group = subgroup(std::move(members), place, splits_++, colour, std::move(name));
   group->ledger_ = ledger_;
+  group->sleeps_ = sleeps_;
   return group;
 }
 

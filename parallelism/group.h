@@ -30,6 +30,7 @@ class Group : public Communicator {
   std::vector<Json> exchange(const Json& mine) final;
   std::unique_ptr<Communicator> split(const std::function<int(int rank)>& colour_of, std::string name) final;
   void report_to(Ledger* ledger) final { ledger_ = ledger; }
+  void sleep_in_waits() final { sleeps_ = true; }
 
  protected:
   Group(int rank, int size, std::string name, bool host_numbers_only)
@@ -47,6 +48,8 @@ class Group : public Communicator {
   virtual std::unique_ptr<Group> subgroup(std::vector<int> members, int place, std::uint64_t ordinal, int colour,
                                           std::string name) = 0;
 
+  bool sleeps() const { return sleeps_; }
+
  private:
   class Awaited;
   Header next(Operation, const Tensor* counted, Reduce = Reduce::sum, int root = -1);
@@ -57,7 +60,7 @@ class Group : public Communicator {
 
   int rank_, size_;
   std::string name_;
-  bool host_numbers_only_;
+  bool host_numbers_only_, sleeps_ = false;
   Ledger* ledger_ = nullptr;
   std::uint64_t sequence_ = 0, splits_ = 0;
   std::vector<std::uint64_t> sent_, received_;  // per peer; empty until the first of them

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "parallelism/courier.h"
 
 namespace quadrille {
 
@@ -56,13 +57,15 @@ int colour(int rank, const std::vector<MeshAxis>& mesh, MeshAxes axes) {
 
 }  // namespace
 
-Mesh::Mesh(std::unique_ptr<Communicator> world, std::vector<MeshAxis> outer_to_inner)
-    : world_(std::move(world)), axes_(std::move(outer_to_inner)) {
+Mesh::Mesh(std::unique_ptr<Communicator> world, std::vector<MeshAxis> outer_to_inner, Courier* courier)
+    : world_(std::move(world)), axes_(std::move(outer_to_inner)), courier_(courier) {
   check(axes_, world_->size());
   at_ = place_of(world_->rank(), axes_);
   for (MeshAxes set = 1; set <= all(); ++set) {  // ascending: the same splits in the same order on every rank
     if (real(set) != set) continue;
-    groups_[set] = world_->split([&](int rank) { return colour(rank, axes_, set); }, names(set));
+    const auto part = [&] { return world_->split([&](int rank) { return colour(rank, axes_, set); }, names(set)); };
+    groups_[set] = part();
+    if (courier_) carried_[set] = carried_by(*courier_, part());
   }
 }
 
@@ -108,6 +111,11 @@ Communicator& Mesh::along(MeshAxes set) const {
   return *group->second;
 }
 
+Communicator& Mesh::beside(MeshAxes set) const {
+  const auto group = carried_.find(set);
+  return group != carried_.end() ? *group->second : along(set);
+}
+
 std::unique_ptr<Communicator> Mesh::part_of(int m, const std::function<int(int place)>& colour_at,
                                             std::string name) const {
   std::vector<int> number(static_cast<std::size_t>(extent(m)));  // of each place's colour, small and dense
@@ -126,6 +134,7 @@ std::unique_ptr<Communicator> Mesh::part_of(int m, const std::function<int(int p
 void Mesh::report_to(Ledger* ledger) const {
   world_->report_to(ledger);
   for (const auto& [axes, group] : groups_) group->report_to(ledger);
+  for (const auto& [axes, group] : carried_) group->report_to(ledger);
 }
 
 }  // namespace quadrille

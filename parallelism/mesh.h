@@ -23,10 +23,14 @@ struct MeshAxis {
 using MeshAxes = std::uint32_t;  // one bit per mesh axis
 constexpr MeshAxes bit(int mesh_axis) { return MeshAxes{1} << mesh_axis; }
 
+class Courier;
+
 class Mesh {
  public:
-  // Throws Error: extents do not multiply to the world's size, a name twice, too many edges. A collective call.
-  Mesh(std::unique_ptr<Communicator> world, std::vector<MeshAxis> outer_to_inner);
+  // Throws Error: extents do not multiply to the world's size, a name twice, too many edges. A collective call. With a
+  // courier (all ranks, or none), which must outlive the mesh, `beside` has groups of its own; an imaginary rank of the
+  // counting world has nothing to gain from one.
+  Mesh(std::unique_ptr<Communicator> world, std::vector<MeshAxis> outer_to_inner, Courier* = nullptr);
 
   int axes() const { return static_cast<int>(axes_.size()); }
   int extent(int mesh_axis) const { return axes_[static_cast<std::size_t>(mesh_axis)].extent; }
@@ -42,7 +46,10 @@ class Mesh {
   Communicator& world() const { return *world_; }
   void report_to(Ledger*) const;        // traffic of every group
   Communicator& along(MeshAxes) const;  // throws Error unless real(axes) == axes and not empty
-  Communicator& beside(MeshAxes axes) const { return along(axes); }
+  // The same ranks under the same name, for messages that are started early or in bulk: carried by the courier if there
+  // is one (see carried_by for what holds then), otherwise `along` itself. The bits are the same.
+  Communicator& beside(MeshAxes) const;
+  Courier* courier() const { return courier_; }  // null: there is none
   // A further group along one axis: its ranks whose places have this rank's colour. A collective call of the world.
   std::unique_ptr<Communicator> part_of(int mesh_axis, const std::function<int(int place)>& colour_at,
                                         std::string name) const;
@@ -51,7 +58,8 @@ class Mesh {
   std::unique_ptr<Communicator> world_;
   std::vector<MeshAxis> axes_;
   std::vector<int> at_;
-  std::map<MeshAxes, std::unique_ptr<Communicator>> groups_;
+  Courier* courier_;
+  std::map<MeshAxes, std::unique_ptr<Communicator>> groups_, carried_;
 };
 
 }  // namespace quadrille

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is the same in every world: the header each message carries, the words for it, and what it costs by the ring
-// convention of the ledger. Used by group.h and by the worlds, by nobody else.
+// convention of the ledger. Used by group.h and by the worlds; by
+// courier.cpp and links.cpp for the names and the volumes.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallelism/plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -108,14 +110,21 @@ Plan::Plan(const Json& table, const Mesh& mesh) : mesh_(mesh), may_gather_{Axis:
   if (const Json* axes = reader.value("axes")) read_axes(*axes, faults);
   if (const Json* passing = reader.value("passing")) read_passing(*passing, faults);
   if (const Json* gather = reader.value("may_gather"))
-    for (const Json& name : gather->items()) may_gather_.push_back(axis_from(name.string()));
-  if (const Json* store = reader.value("store")) read_store(*store, faults);
-  sums_axis_by_axis_ = reader.choice("sum", {"together", "axis_by_axis"}, "together") == "axis_by_axis";
-  if (const Json* pipeline = reader.value("pipeline")) read_pipeline(*pipeline, faults);
+    for (const Json& name : gather->items())
+      collect_faults(faults, [&] { may_gather_.push_back(axis_from(name.string())); });
+  collect_faults(faults, [&] { read_context(reader.value("context"), faults); });
+  const Json *store = reader.value("store"), *pipeline = reader.value("pipeline"), *overlap = reader.value("overlap");
+  if (store) collect_faults(faults, [&] { read_store(*store, faults); });
+  if (pipeline) collect_faults(faults, [&] { read_pipeline(*pipeline, faults); });
+  if (overlap) collect_faults(faults, [&] { read_overlap(*overlap, faults); });
+  collect_faults(faults, [&] {
+    sums_axis_by_axis_ = reader.choice("sum", {"together", "axis_by_axis"}, "together") == "axis_by_axis";
+  });
   // With online softmax attention keeps nothing that a selective recomputation would drop: it equals "none".
-  recomputes_ = reader.choice("recompute", {"none", "selective", "full"}, "none") == "full";
-  if (const Json* overlap = reader.value("overlap")) read_overlap(*overlap, faults);
-  reader.done();
+  collect_faults(faults, [&] {
+    recomputes_ = reader.choice("recompute", {"none", "selective", "full"}, "none") == "full";
+  });
+  collect_faults(faults, [&] { reader.done(); });
   check_pipeline_alone(faults);
   check_use(faults);
   refuse_all(faults, "faults of the strategy");
@@ -204,14 +213,17 @@ int Plan::known_mesh_axis(const Json& name, std::vector<std::string>& faults) co
   known.reserve(static_cast<std::size_t>(mesh_.axes()));
   for (int k = 0; k < mesh_.axes(); ++k) known.push_back(mesh_.name(k));
   const std::string near = nearest(name.string(), known);
-  faults.push_back(fmt::format("{}: the mesh has no axis \"{}\"{}", name.origin(), name.string(),
-                               near.empty() ? "" : fmt::format(" (nearest: \"{}\")", near)));
+  faults.push_back(fmt::format("{}: the mesh has no axis \"{}\"{}; it has {}", name.origin(), name.string(),
+                               near.empty() ? "" : fmt::format(" (nearest: \"{}\")", near),
+                               known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))));
   return -1;
 }
 
 void Plan::read_axes(const Json& axes, std::vector<std::string>& faults) {
   for (const auto& [key, where] : axes.members()) {
-    const Axis a = axis_from(key);
+    Axis a = Axis::none;
+    collect_faults(faults, [&, &name = key] { a = axis_from(name); });
+    if (a == Axis::none) continue;
     const Json::Array one = {where};
     for (const Json& name : where.is_array() ? where.items() : one) {
       const int m = known_mesh_axis(name, faults);
@@ -232,8 +244,10 @@ void Plan::read_passing(const Json& passing, std::vector<std::string>& faults) {
             row.origin(), row.text());
     const int m = known_mesh_axis(row.at(2), faults);
     if (m < 0) continue;
-    passing_.push_back({axis_from(row.at(std::size_t{0}).string()), axis_from(row.at(1).string()), m});
-    may_gather_.push_back(passing_.back().axis);
+    collect_faults(faults, [&] {
+      passing_.push_back({axis_from(row.at(std::size_t{0}).string()), axis_from(row.at(1).string()), m});
+      may_gather_.push_back(passing_.back().axis);
+    });
   }
 }
 
@@ -305,10 +319,29 @@ int Plan::parts(Axis a) const {
   return n;
 }
 
+int Plan::most_parts(Axis a) const {
+  int n = 1;
+  for (int m : nesting(a)) n *= mesh_.extent(m);
+  return n;
+}
+
+std::int64_t Plan::head_groups(std::int64_t heads, std::int64_t kv_heads) const {
+  for (const std::int64_t n : {most_parts(Axis::heads), parts(Axis::heads)}) {
+    if (kv_heads % n == 0) return kv_heads;
+    if (n % kv_heads == 0 && heads % n == 0) return n;
+  }
+  return kv_heads;
+}
+
 std::vector<int> Plan::nesting(Axis a) const {
   std::vector<int> order = rest_[static_cast<std::size_t>(a)];
   for (const Passing& p : passing_)
     if (p.axis == a && std::find(order.begin(), order.end(), p.mesh_axis) == order.end()) order.push_back(p.mesh_axis);
+  if (a == Axis::heads && context_.attention == KeyExchange::turn) {  // what is undone first is innermost there
+    const auto& sequence = rest_[static_cast<std::size_t>(Axis::sequence)];
+    for (auto m = sequence.rbegin(); m != sequence.rend(); ++m)
+      if (context_axes() & bit(*m)) order.push_back(*m);
+  }
   return order;
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,6 +68,19 @@ struct Overlap {
 bool has(const Dims&, Axis);
 int dim_of(const Dims&, Axis);  // throws Error: no such dim
 
+// Attention where `sequence` rests on mesh axes that carry no heads: how a query meets the keys of other ranks, and in
+// which order positions are dealt out. Balanced: with c ranks rank i holds chunks i and 2c-1-i of 2c, so that all have
+// equal causal work.
+enum class KeyExchange : std::uint8_t {
+  gather,  // keys and values come from everywhere
+  turn,    // all tokens of a part of the heads, by all-to-all, and back
+  ring     // keys and values travel round, block by block
+};
+struct ContextParallelism {
+  KeyExchange attention = KeyExchange::gather;
+  bool balanced = false;
+};
+
 class Plan {
  public:
   // Throws Error, all faults of the table at once: unknown keys or names, two axes of one value on one mesh axis, a
@@ -90,6 +104,16 @@ class Plan {
   bool may_gather(Axis) const;
   std::vector<int> nesting(Axis) const;  // the mesh axes that may split it, outermost first
   int parts(Axis) const;                 // into how many an axis at rest is cut
+  // Into how many groups attention deals its queries: one for each key/value head, or, where heads are cut into a
+  // multiple of these, one for each part, with a replica of its key/value head.
+  std::int64_t head_groups(std::int64_t heads, std::int64_t kv_heads) const;
+  int most_parts(Axis) const;  // into how many an axis may be cut, at rest or passing
+  const ContextParallelism& context() const { return context_; }
+  MeshAxes context_axes() const;  // those longer than one on which sequence rests and heads do not
+  // The positions of the part of a dim that a rank holds, in the order in which it holds them: one slice, or, where
+  // causal work is balanced, a few consecutive runs. `places`: on every mesh axis, of the rank that is asked about.
+  std::vector<Slice> runs(Dim, const States&) const;
+  std::vector<Slice> runs(Dim, const States&, std::span<const int> places) const;
 
   const Store& store() const { return store_; }
   bool sums_axis_by_axis() const { return sums_axis_by_axis_; }
@@ -107,6 +131,7 @@ class Plan {
   };
   void read_axes(const Json&, std::vector<std::string>& faults);
   void read_passing(const Json&, std::vector<std::string>& faults);
+  void read_context(const Json*, std::vector<std::string>& faults);
   void read_store(const Json&, std::vector<std::string>& faults);
   void read_pipeline(const Json&, std::vector<std::string>& faults);
   void read_overlap(const Json&, std::vector<std::string>& faults);
@@ -119,6 +144,7 @@ class Plan {
   std::array<std::vector<int>, 7> rest_;  // by Axis
   std::vector<Passing> passing_;
   std::vector<Axis> may_gather_;
+  ContextParallelism context_;
   Store store_;
   bool sums_axis_by_axis_ = false, recomputes_ = false;
   Pipeline pipeline_;

@@ -46,6 +46,51 @@ void check_batch(const TrainingConfig& t, const Plan& plan, std::vector<std::str
         plan.parts(Axis::batch) > 1 ? split_by(plan, Axis::batch) : "no axis for batch", t.batch_size, rows, rows));
 }
 
+std::string named(const Mesh& mesh, MeshAxes axes) {
+  std::string out;
+  for (int m = 0; m < mesh.axes(); ++m)
+    if (axes & bit(m)) out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", mesh.name(m), mesh.extent(m));
+  return out;
+}
+
+// A sequence that stays split through attention.
+void check_context(const ModelDescription& model, const Plan& plan, std::vector<std::string>& faults) {
+  const MeshAxes axes = plan.context_axes();
+  if (!axes) return;
+  const std::int64_t ranks = plan.mesh().extent_of(axes), tokens = model.tokens();
+  const std::string mesh = named(plan.mesh(), axes);
+  if (plan.context().balanced && tokens % (2 * ranks) != 0)
+    faults.push_back(
+        fmt::format("model.tokens {} cannot be cut into 2 x {} equal chunks (mesh {}), as balanced causal work wants: "
+                    "use a multiple of {}, {}or \"context\": {{\"balanced\": false}}",
+                    tokens, ranks, mesh, 2 * ranks,
+                    tokens % 2 == 0 ? fmt::format("legal parts: {}, ", divisors_text(tokens / 2)) : ""));
+  if (plan.context().attention != KeyExchange::turn) return;
+  const std::int64_t of_heads = plan.parts(Axis::heads);
+  for (const Requirement& r : model.requirements())
+    if (r.axis == Axis::heads && r.extent % of_heads == 0 && r.extent / of_heads % ranks != 0 &&
+        !(r.replicates && of_heads * ranks % r.extent == 0))
+      faults.push_back(fmt::format(
+          "{} {}{} cannot be turned to {} equal parts (mesh {}); legal parts: {}; or use \"gather\" or \"ring\" in "
+          "\"context.attention\", which leave heads alone",
+          r.key, r.extent, of_heads > 1 ? fmt::format(" / {}", of_heads) : "", ranks, mesh,
+          divisors_text(r.extent / of_heads)));
+}
+
+// Where heads pass, every rank must get some.
+void check_passing_heads(const ModelDescription& model, const Plan& plan, std::vector<std::string>& faults) {
+  std::int64_t heads = 0, kv_heads = 0;
+  for (const Requirement& r : model.requirements())
+    if (r.axis == Axis::heads) (r.replicates ? kv_heads : heads) = r.extent;
+  const int most = plan.most_parts(Axis::heads), rest = plan.parts(Axis::heads);
+  if (plan.context().attention == KeyExchange::turn && plan.context_axes()) return;  // has said so itself
+  if (most == rest || heads % rest != 0 || plan.head_groups(heads, kv_heads) % most == 0) return;
+  faults.push_back(
+      fmt::format("model.heads {} with model.kv_heads {} cannot be dealt out to {} equal parts: heads pass to {} more "
+                  "beside the {} where they rest; legal parts: {}; or take heads out of \"passing\"",
+                  heads, kv_heads, most, most / rest, rest, divisors_text(kv_heads)));
+}
+
 void check_schedule(const TrainingConfig& t, const Plan& plan, std::vector<std::string>& faults) {
   const std::int64_t parts = plan.parts(Axis::batch);
   if (t.batch_size / parts < std::max<std::int64_t>(1, t.micro_batch)) return;  // said already
@@ -61,25 +106,40 @@ void check_schedule(const TrainingConfig& t, const Plan& plan, std::vector<std::
 
 std::vector<MeshAxis> mesh_of(const Json& strategy, int ranks) { return mesh_axes(strategy, ranks); }
 
+namespace {
+
+void check_sizes(const Workload& w, const ModelDescription& model, const Plan& plan, std::vector<std::string>& faults) {
+  check_batch(w.training, plan, faults);
+  for (const Requirement& r : model.requirements())
+    if (const int parts = plan.parts(r.axis); r.extent % parts != 0 && !(r.replicates && parts % r.extent == 0))
+      faults.push_back(fmt::format("{} {} cannot be cut into {} equal parts (mesh {}); legal parts: {}{}", r.key,
+                                   r.extent, parts, split_by(plan, r.axis), divisors_text(r.extent),
+                                   r.replicates ? ", or a multiple of it" : ""));
+  if (const int parts = plan.parts(Axis::vocab); model.vocabulary() < parts)
+    faults.push_back(fmt::format("model.vocabulary {} is less than its {} parts (mesh {})", model.vocabulary(), parts,
+                                 split_by(plan, Axis::vocab)));
+  check_context(model, plan, faults);
+  check_passing_heads(model, plan, faults);
+  check_schedule(w.training, plan, faults);
+}
+
+}  // namespace
+
+// Sizes can be held against a table only where model and table are good in themselves.
 void check_workload(const Workload& w, int ranks) {
-  const auto model = describe_model(w.model, w.vocabulary);
+  std::vector<std::string> faults;
+  std::unique_ptr<ModelDescription> model;
+  collect_faults(faults, [&] { model = describe_model(w.model, w.vocabulary); });
   WorldOptions options;
   options.ranks = ranks;
-  run_counting(options, [&](std::unique_ptr<Communicator> world) {
-    const Mesh mesh(std::move(world), mesh_of(w.strategy, ranks));
-    const Plan plan(w.strategy, mesh);
-    std::vector<std::string> faults;
-    check_batch(w.training, plan, faults);
-    for (const Requirement& r : model->requirements())
-      if (const int parts = plan.parts(r.axis); r.extent % parts != 0)
-        faults.push_back(fmt::format("{} {} cannot be cut into {} equal parts (mesh {}); legal parts: {}", r.key,
-                                     r.extent, parts, split_by(plan, r.axis), divisors_text(r.extent)));
-    if (const int parts = plan.parts(Axis::vocab); model->vocabulary() < parts)
-      faults.push_back(fmt::format("model.vocabulary {} is less than its {} parts (mesh {})", model->vocabulary(),
-                                   parts, split_by(plan, Axis::vocab)));
-    check_schedule(w.training, plan, faults);
-    refuse_all(faults, fmt::format("sizes do not fit {} ranks", ranks));
+  collect_faults(faults, [&] {
+    run_counting(options, [&](std::unique_ptr<Communicator> world) {
+      const Mesh mesh(std::move(world), mesh_of(w.strategy, ranks));
+      const Plan plan(w.strategy, mesh);
+      if (model) check_sizes(w, *model, plan, faults);
+    });
   });
+  refuse_all(faults, fmt::format("faults of this run on {} rank{}", ranks, ranks == 1 ? "" : "s"));
 }
 
 }  // namespace quadrille

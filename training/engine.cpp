@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "parallelism/courier.h"
 
 namespace quadrille {
 
@@ -239,6 +240,11 @@ void Engine::step(const Dataset* data, std::int64_t step) {
   finish_step(step);
 }
 
+// Nothing is under way: what the courier carried belongs to this rank's bill.
+void Engine::settle_accounts() {
+  if (Courier* courier = mesh_.courier()) courier->settle_accounts(ledger_);
+}
+
 void Engine::finish_step(std::int64_t step) {
   const Ops& ops = context_.ops;
   Reported& r = ring_[latest_];
@@ -260,6 +266,7 @@ void Engine::finish_step(std::int64_t step) {
   {
     PhaseClock clock(ledger_, "exchange");
     weights_->publish();
+    settle_accounts();
   }
   if (device_.holds_numbers()) stream_->copy(r.host, r.scalars);
   r.end = stream_->record();
@@ -294,6 +301,7 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
     }
   }
   sum_over(evaluation_context_, totals_, mesh_.all());
+  settle_accounts();
   EvaluationReport report;
   if (!data) return report;
   const Tensor host = host_->empty({3}, DType::f64);

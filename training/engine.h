@@ -55,6 +55,7 @@ class Engine {
   Flow take_in(Context&, int run);
   void hand_on(const Flow&, int run);
   void finish_step(std::int64_t step);
+  void settle_accounts();
   Batch rows_of(const Dataset*, std::int64_t step, std::int64_t micro, std::int64_t rows) const;
   int micro_batches() const { return static_cast<int>(workload_.training.batch_size / rows_per_micro_batch_); }
   Slice own_rows(std::int64_t rows) const;

@@ -30,6 +30,22 @@ std::uint64_t hash_of(const Tensor& t, std::uint64_t before) {
 
 }  // namespace
 
+StrategyMesh::StrategyMesh(std::unique_ptr<Communicator> world, const Json& strategy, Ledger& ledger) {
+  const int ranks = world->size();
+  const Json* overlap = strategy.find("overlap");
+  if (overlap && overlap->size() > 0 && ranks > 1) courier_ = std::make_unique<Courier>(ledger.keeps_entries());
+  mesh_ = std::make_unique<Mesh>(std::move(world), mesh_of(strategy, ranks), courier_.get());
+  mesh_->report_to(&ledger);
+}
+
+namespace {
+// What posts messages, so that a failure ends them before their tensors go.
+template <class Work>
+auto attended(const Mesh& mesh, Work&& work) {
+  return mesh.courier() ? mesh.courier()->attend(work) : work();
+}
+}  // namespace
+
 struct Trainer::Inside {
   Inside(const Workload& w, const Mesh& m, const Backend& backend, Ledger& l)
       : workload(w),
@@ -56,12 +72,14 @@ Trainer::Trainer(Trainer&&) noexcept = default;
 
 std::optional<StepReport> Trainer::step(const Dataset& data, std::int64_t step) {
   auto before = inside_->engine.report();
-  inside_->engine.step(&data, step);
+  attended(inside_->mesh, [&] { inside_->engine.step(&data, step); });
   return before;
 }
 
 std::optional<StepReport> Trainer::flush() { return inside_->engine.report(); }
-EvaluationReport Trainer::evaluate(const Dataset& data) { return inside_->engine.evaluate(&data); }
+EvaluationReport Trainer::evaluate(const Dataset& data) {
+  return attended(inside_->mesh, [&] { return inside_->engine.evaluate(&data); });
+}
 MemoryReport Trainer::memory() const {
   MemoryReport memory = inside_->engine.memory();
   if (inside_->scratch_held) memory.scratch = inside_->scratch_held();

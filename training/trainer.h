@@ -14,6 +14,7 @@
 #include "core/ledger.h"
 #include "datasets/dataset.h"
 #include "kernels/backend.h"
+#include "parallelism/courier.h"
 #include "parallelism/mesh.h"
 #include "parallelism/plan.h"
 #include "training/config.h"
@@ -79,6 +80,17 @@ struct Workload {
 void check_workload(const Workload&, int ranks);
 // The mesh of a strategy table on `ranks` ranks ("*" resolved).
 std::vector<MeshAxis> mesh_of(const Json& strategy, int ranks);
+// The mesh of a strategy, and a courier for its messages where the table lets any travel beside the maths.
+class StrategyMesh {
+ public:
+  // A collective call. Traffic goes to `ledger`; what the courier carried is added when the trainer ends a step.
+  StrategyMesh(std::unique_ptr<Communicator> world, const Json& strategy, Ledger& ledger);
+  const Mesh& mesh() const { return *mesh_; }
+
+ private:
+  std::unique_ptr<Courier> courier_;
+  std::unique_ptr<Mesh> mesh_;
+};
 // Counts for any rank of any world without running it. `backend` names the one to be forecast.
 Forecast forecast(const Workload&, const Backend& backend, int ranks, int rank);
 

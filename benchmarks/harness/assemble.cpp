@@ -2,6 +2,8 @@
 // See assemble.h.
 #include "benchmarks/harness/assemble.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "benchmarks/harness/environment.h"
@@ -25,6 +27,7 @@ std::vector<TrafficLine> traffic_lines(const std::vector<Tally>& ranks) {
       line.bytes += traffic.bytes;
       line.seconds_mean += traffic.seconds / static_cast<double>(ranks.size());
       line.seconds_max = std::max(line.seconds_max, traffic.seconds);
+      line.exposed_mean += traffic.exposed / static_cast<double>(ranks.size());
     }
   std::vector<TrafficLine> all;
   all.reserve(lines.size());
@@ -77,6 +80,7 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
   record.seed = facts.seed;
   record.started_utc = text_utc(facts.started_unix);
   record.timed_claims = facts.timed_claims;
+  if (!facts.links.empty()) record.evidence = "emulated";
   record.parameters = facts.parameters;
   record.steps = trace.steps;
   record.evaluations = trace.evaluations;
@@ -101,6 +105,10 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
   record.utilisation = utilisation_of(record, std::string(name_of(experiment.workload.training.dtype)));
   record.verdict = judge(record);
   if (const std::string note = changes_note(experiment); !note.empty()) record.verdict.notes.push_back(note);
+  if (!facts.links.empty())
+    record.verdict.notes.push_back(fmt::format(
+        "links of bytes/s,latency {} were emulated: times show what overlap would be worth, not this machine",
+        facts.links));
   if (const std::string note = strategy_note(experiment.workload.strategy); !note.empty())
     record.verdict.notes.push_back(note);
   return record;

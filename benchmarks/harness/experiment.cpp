@@ -14,11 +14,11 @@
 #include "benchmarks/harness/locate.h"
 #include "benchmarks/harness/published.h"
 #include "core/error.h"
+#include "core/faults.h"
 #include "core/json.h"
 #include "datasets/commands.h"
 #include "kernels/backend.h"
 #include "models/model.h"
-#include "parallelism/world.h"
 
 namespace quadrille {
 
@@ -212,15 +212,11 @@ void open_data(Experiment& experiment, const Json& data, const Json& model, cons
 void check_model(const Experiment& experiment, bool trainable, Json& resolved, Problems& problems) {
   Workload workload = experiment.workload;
   workload.vocabulary = std::max<std::int64_t>(2, workload.vocabulary);
-  if (!problems.catching([&] { resolved = describe_model(workload.model, workload.vocabulary)->resolved(); })) return;
-  if (!trainable) return;
-  try {
-    check_workload(workload, experiment.ranks);
-  } catch (const Error& error) {  // checked by counting for an imaginary rank 0: no rank of this run has failed
-    std::string text = error.what();
-    const std::string rank = fmt::format("rank 0 on {}: ", host_name());
-    problems.add(text.starts_with(rank) ? text.substr(rank.size()) : text);
-  }
+  std::vector<std::string> faults;
+  if (trainable) collect_faults(faults, [&] { check_workload(workload, experiment.ranks); });
+  for (std::string& fault : faults) problems.add(std::move(fault));
+  if (faults.empty())
+    problems.catching([&] { resolved = describe_model(workload.model, workload.vocabulary)->resolved(); });
 }
 
 void read_sections(Experiment& experiment, const Json& document, const RunOptions& options, Problems& problems) {

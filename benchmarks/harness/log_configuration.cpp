@@ -7,7 +7,6 @@
 
 #include "benchmarks/harness/environment.h"
 #include "datasets/sha256.h"
-#include "kernels/backend.h"
 
 namespace quadrille {
 
@@ -82,7 +81,6 @@ void log_aim(MlLog& log, const Experiment& experiment) {
   }
   log.point("quality_target", target);
   log.point("configuration_digest", configuration_digest(experiment.resolved, experiment.backend, experiment.ranks));
-  log.point("timed_claims", backend_named(experiment.backend).timed_claims);
 }
 
 }  // namespace
@@ -98,7 +96,8 @@ std::string configuration_digest(const Json& resolved, std::string_view backend,
   return sha256_of(document.text());
 }
 
-void log_configuration(MlLog& log, const Experiment& experiment, std::int64_t seed, double init_start) {
+void log_configuration(MlLog& log, const Experiment& experiment, std::int64_t seed, double init_start,
+                       bool timed_claims) {
   log.point("submission_benchmark", experiment.suite);
   log.point("submission_org", "none, not a submission");
   log.point("submission_platform", cpu_model());
@@ -114,6 +113,7 @@ void log_configuration(MlLog& log, const Experiment& experiment, std::int64_t se
   log_optimizer(log, experiment.workload.training);
   log_parallelism(log, experiment);
   log_aim(log, experiment);
+  log.point("timed_claims", timed_claims);
 }
 
 }  // namespace quadrille

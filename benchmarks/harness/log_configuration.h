@@ -12,8 +12,8 @@
 
 namespace quadrille {
 
-// Ends before init_stop; `init_start`: seconds of the clock.
-void log_configuration(MlLog&, const Experiment&, std::int64_t seed, double init_start);
+// Ends before init_stop; `init_start`: seconds of the clock; `timed_claims`: whether the run's times claim anything.
+void log_configuration(MlLog&, const Experiment&, std::int64_t seed, double init_start, bool timed_claims);
 
 // What must agree for two runs to count together: the resolved suite without seed, number of runs and prose, the back
 // end and the number of ranks. A SHA-256 in hex.

@@ -42,6 +42,7 @@ template <class V>
 void fields(V& v, TrafficLine& x) {
   v("mesh_axes", x.mesh_axes), v("kind", x.kind), v("calls", x.calls), v("elements", x.elements), v("bytes", x.bytes);
   v("mean_seconds", x.seconds_mean), v("max_seconds", x.seconds_max);
+  v("mean_exposed_seconds", x.exposed_mean);
 }
 template <class V>
 void fields(V& v, Work& x) {

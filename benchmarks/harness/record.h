@@ -56,6 +56,7 @@ struct TrafficLine {  // of the training steps; counts and volumes summed over a
   std::int64_t calls = 0;
   double elements = 0, bytes = 0;
   double seconds_mean = 0, seconds_max = 0;  // per rank, over the whole run
+  double exposed_mean = 0;                   // part of the mean in which the rank's own thread stood still
 };
 
 struct Flops {

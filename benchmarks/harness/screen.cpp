@@ -114,10 +114,11 @@ std::string phase_lines(const Record& record) {
 
 std::string traffic_table(const Record& record) {
   if (record.traffic.empty()) return {};
-  TextTable table({{"mesh axes", Align::left}, {"message", Align::left}, {"calls"}, {"bytes"}, {"time per rank"}});
+  TextTable table(
+      {{"mesh axes", Align::left}, {"message", Align::left}, {"calls"}, {"bytes"}, {"time per rank"}, {"exposed"}});
   for (const TrafficLine& line : record.traffic)
-    table.row(
-        {line.mesh_axes, line.kind, text_grouped(line.calls), text_bytes(line.bytes), text_seconds(line.seconds_mean)});
+    table.row({line.mesh_axes, line.kind, text_grouped(line.calls), text_bytes(line.bytes),
+               text_seconds(line.seconds_mean), text_seconds(line.exposed_mean)});
   return fmt::format("\n{}  calls and bytes: sums over all ranks and steps\n", table.text());
 }
 

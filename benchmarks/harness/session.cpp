@@ -25,6 +25,7 @@
 #include "core/build.h"
 #include "core/error.h"
 #include "kernels/backend.h"
+#include "parallelism/links.h"
 #include "parallelism/mesh.h"
 
 namespace quadrille {
@@ -44,6 +45,7 @@ Json settings_of(const Experiment& experiment, const RunOptions& options) {
   settings.set("--backend", experiment.backend);
   settings.set("--trace", !options.trace.empty());
   settings.set("--check-replicas", options.check_replicas);
+  settings.set("--links", options.links);
   settings.set("version", std::string(build_facts().version));
   settings.set("revision", std::string(build_facts().revision));
   return settings;
@@ -126,19 +128,21 @@ class RankSession {
     const auto seed = static_cast<std::int64_t>(workload.seed);
     Ledger ledger(!session_.options.trace.empty());
     auto base = world_->split([](int) { return 0; }, "world");
-    base->report_to(&ledger);
-    const Mesh mesh(std::move(base), mesh_of(workload.strategy, experiment().ranks));
+    if (!session_.options.links.empty()) base = over_links(std::move(base), links_from_text(session_.options.links));
+    const StrategyMesh crew(std::move(base), workload.strategy, ledger);
+    const Mesh& mesh = crew.mesh();
     const double connected = session_.clock.seconds();
     const Backend& backend = backend_named(experiment().backend);
     Trainer trainer(workload, mesh, backend, ledger);
     const double built = session_.clock.seconds();
 
+    const bool timed_claims = backend.timed_claims && session_.options.links.empty();
     std::unique_ptr<MlLog> log;
     std::unique_ptr<LiveLine> live;
     if (first()) {
       log = std::make_unique<MlLog>(numbered("result", run, "txt"), session_.clock);
       live = std::make_unique<LiveLine>(stdout);
-      log_configuration(*log, experiment(), seed, run == 0 ? 0 : begin);
+      log_configuration(*log, experiment(), seed, run == 0 ? 0 : begin, timed_claims);
       print(run_line(experiment(), run, seed, trainer.parameters()));
     }
     TimedRun timed({experiment(), *world_, trainer, ledger, session_.clock, peak_, launch_.first_of_process, log.get(),
@@ -160,7 +164,8 @@ class RankSession {
                          trainer.parameters(),
                          trainer.model_flops_full(),
                          trainer.model_flops_causal(),
-                         backend.timed_claims};
+                         timed_claims,
+                         session_.options.links};
     return finish(facts, trace, all);
   }
 

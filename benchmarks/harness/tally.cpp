@@ -29,9 +29,9 @@ Tally Tally::operator-(const Tally& earlier) const {
   for (const auto& [key, now] : messages) {
     const auto found = earlier.messages.find(key);
     const Traffic before = found == earlier.messages.end() ? Traffic{} : found->second;
-    if (now.calls != before.calls)
+    if (now.calls != before.calls || now.exposed != before.exposed)  // a wait may end later than its message was booked
       gain.messages[key] = {now.calls - before.calls, now.elements - before.elements, now.bytes - before.bytes,
-                            now.seconds - before.seconds};
+                            now.seconds - before.seconds, now.exposed - before.exposed};
   }
   for (const auto& [name, now] : phases) {
     const auto found = earlier.phases.find(name);
@@ -45,8 +45,8 @@ Json tally_json(const Tally& tally) {
   Json messages = Json::array();
   for (const auto& [key, t] : tally.messages) {
     Json line = Json::array();
-    for (const Json& part :
-         {Json(key.first), Json(key.second), Json(t.calls), Json(t.elements), Json(t.bytes), Json(t.seconds)})
+    for (const Json& part : {Json(key.first), Json(key.second), Json(t.calls), Json(t.elements), Json(t.bytes),
+                             Json(t.seconds), Json(t.exposed)})
       line.push(part);
     messages.push(line);
   }
@@ -66,7 +66,7 @@ Tally tally_from(const Json& json) {
                 work.at(4).number()};
   for (const Json& line : json.at("messages").items())
     tally.messages[{line.at(std::size_t{0}).string(), line.at(1).string()}] = {
-        line.at(2).integer(), line.at(3).number(), line.at(4).number(), line.at(5).number()};
+        line.at(2).integer(), line.at(3).number(), line.at(4).number(), line.at(5).number(), line.at(6).number()};
   for (const auto& [name, seconds] : json.at("phases").members()) tally.phases[name] = seconds.number();
   return tally;
 }

@@ -29,6 +29,8 @@ const char* kind_name(Entry::Kind kind) {
   return "?";
 }
 
+constexpr int kTracks = 4;  // kinds of entries of one thread
+
 Json event_of(const Entry& entry, double zero, int rank) {
   Json event = Json::object();
   event.set("name", entry.name);
@@ -37,7 +39,7 @@ Json event_of(const Entry& entry, double zero, int rank) {
   event.set("ts", (entry.begin - zero) * 1e6);
   event.set("dur", (entry.end - entry.begin) * 1e6);
   event.set("pid", rank);
-  event.set("tid", static_cast<int>(entry.kind));
+  event.set("tid", static_cast<int>(entry.kind) + kTracks * entry.track);
   Json args = Json::object();
   if (!entry.group.empty()) args.set("group", entry.group);
   if (entry.cost.flops > 0) args.set("flops", entry.cost.flops);
@@ -77,6 +79,11 @@ std::string trace_events(const Ledger& ledger, double zero, int rank, const std:
   std::string text = name_event("process_name", rank, 0, fmt::format("rank {} on {}", rank, host)).text();
   for (const Entry::Kind kind : {Entry::Kind::op, Entry::Kind::message, Entry::Kind::wait, Entry::Kind::phase})
     text += ",\n" + name_event("thread_name", rank, static_cast<int>(kind), kind_name(kind)).text();
+  const auto beside = [](const Entry& entry) { return entry.track > 0; };
+  if (std::any_of(ledger.entries().begin(), ledger.entries().end(), beside))
+    text +=
+        ",\n" +
+        name_event("thread_name", rank, static_cast<int>(Entry::Kind::message) + kTracks, "message, carried").text();
   for (const Entry& entry : ledger.entries()) text += ",\n" + event_of(entry, zero, rank).text();
   return text;
 }

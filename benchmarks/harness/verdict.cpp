@@ -101,7 +101,10 @@ void rule_below_peak(const Record& record, Verdict& verdict) {
 }
 
 void rule_timed_backend(const Record& record, Verdict& verdict) {
-  if (!record.timed_claims)
+  if (record.timed_claims) return;
+  if (record.evidence == "emulated")
+    note(verdict, "not valid as a timed claim: the links between ranks were emulated (--links)");
+  else
     note(verdict,
          fmt::format("not valid as a timed claim: back end '{}' judges the others, and its times claim nothing",
                      record.backend));

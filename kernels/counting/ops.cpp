@@ -114,6 +114,12 @@ Cost CountingOps::attention_backward(Stream& stream, const Tensor& dq, const Ten
   return bill_attention_backward(dq, dkv, dout, out, log_sum, q, kv, how, attention_block_);
 }
 
+Cost CountingOps::attention_merge(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& part_out,
+                                  const Tensor& part_log_sum) const {
+  check_attention_merge(stream, out, log_sum, part_out, part_log_sum);
+  return bill_attention_merge(out, log_sum, part_out, part_log_sum);
+}
+
 Cost CountingOps::rotary(Stream& stream, const Tensor& out, const Tensor& x, const Rotary& how) const {
   check_rotary(stream, out, x, how);
   return bill_rotary(out, x);

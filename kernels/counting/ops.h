@@ -40,6 +40,8 @@ class CountingOps : public Ops {
                  const Attention&) const override;
   Cost attention_backward(Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
                           const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Attention&) const override;
+  Cost attention_merge(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& part_out,
+                       const Tensor& part_log_sum) const override;
   Cost rotary(Stream&, const Tensor& out, const Tensor& x, const Rotary&) const override;
   Cost cross_entropy_max(Stream&, const Tensor& max, const Tensor& logits) const override;
   Cost cross_entropy_sums(Stream&, const Tensor& sums, const Tensor& logits, const Tensor& max, const Tensor& labels,

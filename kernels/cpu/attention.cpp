@@ -3,6 +3,7 @@
 // positions.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/bills.h"
 #include "kernels/checks.h"
@@ -52,6 +53,31 @@ Cost CpuOps::attention_backward(Stream& stream, const Tensor& dq, const Tensor& 
   return bill_attention_backward(dq, dkv, dout, out, log_sum, q, kv, how, kAttentionBlock);
 }
 
+Cost CpuOps::attention_merge(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& part_out,
+                             const Tensor& part_log_sum) const {
+  const MergeExtents e = check_attention_merge(stream, out, log_sum, part_out, part_log_sum);
+  // An item is one token of one group; its log-sums lie `tokens` apart.
+  parallel_parts(e.rows * e.tokens * e.groups, out.count(), 1,
+                 [&e, to = floats(out), sums = floats(log_sum), from = floats(part_out),
+                  parts = floats(part_log_sum)](Slice s) noexcept {
+                   for (std::int64_t i = s.first; i < s.end(); ++i) {
+                     const std::int64_t group = i % e.groups, row = i / e.groups / e.tokens,
+                                        token = i / e.groups % e.tokens;
+                     for (std::int64_t r = 0; r < e.queries; ++r) {
+                       const std::int64_t at = ((row * e.groups + group) * e.queries + r) * e.tokens + token;
+                       const float max = std::max(sums[at], parts[at]);
+                       if (max == -std::numeric_limits<float>::infinity()) continue;  // no key so far
+                       const float sum = max + std::log(std::exp(sums[at] - max) + std::exp(parts[at] - max));
+                       const float mine = std::exp(sums[at] - sum), part = std::exp(parts[at] - sum);
+                       const std::int64_t first = (i * e.queries + r) * e.head;
+                       for (std::int64_t d = first; d < first + e.head; ++d) to[d] = mine * to[d] + part * from[d];
+                       sums[at] = sum;
+                     }
+                   }
+                 });
+  return bill_attention_merge(out, log_sum, part_out, part_log_sum);
+}
+
 Cost CpuOps::rotary(Stream& stream, const Tensor& out, const Tensor& x, const Rotary& how) const {
   check_rotary(stream, out, x, how);
   if (!out.same_place(x)) stream.copy(out, x);
@@ -65,7 +91,7 @@ Cost CpuOps::rotary(Stream& stream, const Tensor& out, const Tensor& x, const Ro
         for (std::int64_t i = 0; i < pairs; ++i) {
           const double power =
               std::pow(how.base, -2.0 * static_cast<double>(first + i) / static_cast<double>(how.head));
-          const double angle = static_cast<double>(how.first_token + t) * power;
+          const double angle = static_cast<double>(position_of(how.first_token, how.jump, t)) * power;
           cosines[i] = static_cast<float>(std::cos(angle));
           sines[i] = static_cast<float>(how.inverse ? -std::sin(angle) : std::sin(angle));
         }

@@ -174,12 +174,17 @@ struct Item {
   void drop(float* row_of_tile, std::int64_t query, std::int64_t t, std::int64_t first_key, std::int64_t count) const {
     if (how.dropout == 0) return;
     const std::int64_t head = how.first_head + group * how.queries + query;
-    const std::int64_t at =
-        (((how.first_row + row) * how.heads_global + head) * how.q_global + how.q_first + t) * how.kv_global +
-        how.kv_first + first_key;
+    const std::int64_t query_at =
+        ((how.first_row + row) * how.heads_global + head) * how.q_global + position_of(how.q_first, how.q_jump, t);
     const auto kept = static_cast<float>(1 / (1 - how.dropout));
-    for (std::int64_t j = 0; j < count; ++j)
-      row_of_tile[j] *= uniform_at(how.key, static_cast<std::uint64_t>(at + j)) >= how.dropout ? kept : 0.0f;
+    const auto drop_run = [&](std::int64_t from, std::int64_t end, std::int64_t index) {
+      for (std::int64_t j = from; j < end; ++j)
+        row_of_tile[j] *= uniform_at(how.key, static_cast<std::uint64_t>(index + j)) >= how.dropout ? kept : 0.0f;
+    };
+    const std::int64_t at = query_at * how.kv_global + how.kv_first + first_key;
+    const std::int64_t before = std::clamp<std::int64_t>(how.kv_jump.after - first_key, 0, count);  // the jump of keys
+    drop_run(0, before, at);
+    drop_run(before, count, at + how.kv_jump.by);
   }
 };
 
@@ -214,7 +219,7 @@ void transposed_sum(const Item& item, const Tile& tile, float* c, const float* p
   for (std::int64_t i = 0; i < tile.keys; i += kBlock) {
     std::int64_t from = 0;
     if (item.how.causal)
-      from = std::max<std::int64_t>(0, item.how.kv_first + tile.first_key + i - item.how.q_first - tile.first_query);
+      from = std::max<std::int64_t>(0, first_seeing(item.how, tile.first_key + i) - tile.first_query);
     if (from >= tile.queries) return;
     for (std::int64_t panel = 0; panel < item.padded; panel += width())
       multiply(c + i * item.padded + panel, item.padded, {p + from * kKeys + i, 1, kKeys},

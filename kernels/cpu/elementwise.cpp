@@ -95,7 +95,9 @@ Cost CpuOps::dropout(Stream& stream, const Tensor& out, const Tensor& x, const D
   parallel_parts(x.shape()[0] * tokens, x.count(), 1, [=, &how, to = floats(out), from = floats(x)](Slice s) noexcept {
     for (std::int64_t i = s.first; i < s.end(); ++i) {
       const std::int64_t whole =
-          ((how.first_row + i / tokens) * how.tokens + how.first_token + i % tokens) * how.features + how.first_feature;
+          ((how.first_row + i / tokens) * how.tokens + position_of(how.first_token, how.jump, i % tokens)) *
+              how.features +
+          how.first_feature;
       for (std::int64_t f = 0; f < features; ++f) {
         const bool keep = uniform_at(how.key, static_cast<std::uint64_t>(whole + f)) >= how.probability;
         to[i * features + f] = keep ? from[i * features + f] * kept : 0.0f;

@@ -39,8 +39,9 @@ double multiplier(const Attention& how, const Query& at, std::int64_t token) {
   if (how.dropout == 0) return 1;
   const std::int64_t head = how.first_head + at.g * how.queries + at.r;
   const std::int64_t index =
-      (((how.first_row + at.b) * how.heads_global + head) * how.q_global + how.q_first + at.t) * how.kv_global +
-      how.kv_first + token;
+      (((how.first_row + at.b) * how.heads_global + head) * how.q_global + position_of(how.q_first, how.q_jump, at.t)) *
+          how.kv_global +
+      position_of(how.kv_first, how.kv_jump, token);
   return uniform_at(how.key, static_cast<std::uint64_t>(index)) >= how.dropout ? 1 / (1 - how.dropout) : 0;
 }
 
@@ -71,6 +72,17 @@ void attend(const Attention& how, const Query& at, T* out, T* log_sum, const T* 
   for (std::int64_t d = 0; d < how.head; ++d)  // a query that sees no key: zeros, and a log-sum of minus infinity
     out[out_at(how, at) + d] = keys == 0 ? T{0} : static_cast<T>(sums[static_cast<std::size_t>(d)] / total);
   log_sum[log_sum_at(how, at)] = static_cast<T>(keys == 0 ? max : max + std::log(total));
+}
+
+template <class T>
+void merge(const Attention& how, const Query& at, T* out, T* log_sum, const T* part_out, const T* part_log_sum) {
+  const double mine = log_sum[log_sum_at(how, at)], part = part_log_sum[log_sum_at(how, at)];
+  const double max = std::max(mine, part);
+  if (max == -std::numeric_limits<double>::infinity()) return;  // no key so far
+  const double sum = max + std::log(std::exp(mine - max) + std::exp(part - max));
+  for (std::int64_t d = out_at(how, at); d < out_at(how, at) + how.head; ++d)
+    out[d] = static_cast<T>(std::exp(mine - sum) * out[d] + std::exp(part - sum) * part_out[d]);
+  log_sum[log_sum_at(how, at)] = static_cast<T>(sum);
 }
 
 // Operands of the backward pass, and the sums over queries in double.
@@ -157,6 +169,19 @@ Cost ReferenceOps::attention_backward(Stream& stream, const Tensor& dq, const Te
   return bill_attention_backward(dq, dkv, dout, out, log_sum, q, kv, how, kAttentionBlock);
 }
 
+Cost ReferenceOps::attention_merge(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& part_out,
+                                   const Tensor& part_log_sum) const {
+  const MergeExtents e = check_attention_merge(stream, out, log_sum, part_out, part_log_sum);
+  Attention how;
+  how.rows = e.rows, how.q_tokens = e.tokens, how.groups = e.groups, how.queries = e.queries, how.head = e.head;
+  with_type_of(out, [&]<class T>(T) {
+    for_each_query(how, [&](const Query& at) {
+      merge(how, at, numbers<T>(out), numbers<T>(log_sum), numbers<T>(part_out), numbers<T>(part_log_sum));
+    });
+  });
+  return bill_attention_merge(out, log_sum, part_out, part_log_sum);
+}
+
 Cost ReferenceOps::rotary(Stream& stream, const Tensor& out, const Tensor& x, const Rotary& how) const {
   check_rotary(stream, out, x, how);
   with_type_of(out, [&]<class T>(T) {
@@ -166,7 +191,7 @@ Cost ReferenceOps::rotary(Stream& stream, const Tensor& out, const Tensor& x, co
         for (std::int64_t g = 0; g < how.groups; ++g)
           for (std::int64_t h = 0; h < how.heads; ++h)
             turn(how, numbers<T>(out) + ((b * how.tokens + t) * how.groups + g) * how.width + h * how.head,
-                 static_cast<double>(how.first_token + t));
+                 static_cast<double>(position_of(how.first_token, how.jump, t)));
   });
   return bill_rotary(out, x);
 }

@@ -127,7 +127,8 @@ Cost ReferenceOps::dropout(Stream& stream, const Tensor& out, const Tensor& x, c
         for (std::int64_t f = 0; f < features; ++f) {
           const std::int64_t here = (b * tokens + t) * features + f;
           const std::int64_t whole =
-              ((how.first_row + b) * how.tokens + how.first_token + t) * how.features + how.first_feature + f;
+              ((how.first_row + b) * how.tokens + position_of(how.first_token, how.jump, t)) * how.features +
+              how.first_feature + f;
           const bool kept = uniform_at(how.key, static_cast<std::uint64_t>(whole)) >= how.probability;
           out_at[here] = kept ? static_cast<T>(x_at[here] / (1 - how.probability)) : T{0};
         }

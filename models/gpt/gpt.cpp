@@ -30,7 +30,7 @@ class Embed : public Block {
   }
   Var forward(Tape& tape, Var) override {
     tape.scope("embedding");
-    Var x = tape.settle(tape.embedding(tape.use(*table_), tape.micro_batch().tokens));
+    Var x = tape.settle(tape.embedding(tape.use(*table_), tape.micro_batch().tokens, {Axis::embed, config_.embed}));
     if (positions_) x = tape.add_positions(x, tape.use(*positions_));
     return tape.dropout(x, config_.dropout, "embedding");
   }
@@ -51,11 +51,12 @@ class DecoderLayer : public Block {
         name_(name_of_layer(index)),
         embed_{Axis::embed, c.embed},
         mlp_{Axis::mlp, c.mlp},
+        heads_{c.kv_heads, p.plan().head_groups(c.heads, c.kv_heads),
+               c.heads / p.plan().head_groups(c.heads, c.kv_heads), c.head()},
         norm1_(p, name_, name_ + ".norm1", embed_, norm_kind(c), c.norm_epsilon),
-        qkv_(p, name_, name_ + ".qkv", {embed_},
-             {{Axis::heads, c.kv_heads}, {Axis::none, (c.queries() + 2) * c.head()}}, c.bias, kInitialDeviation),
-        proj_(p, name_, name_ + ".proj", {{Axis::heads, c.kv_heads}, {Axis::none, c.queries() * c.head()}}, {embed_},
-              c.bias, residual(c)),
+        qkv_(Linear::of_heads(p, name_, name_ + ".qkv", {embed_}, heads_, c.bias, kInitialDeviation)),
+        proj_(p, name_, name_ + ".proj", {{Axis::heads, heads_.groups}, {Axis::none, heads_.queries * c.head()}},
+              {embed_}, c.bias, residual(c)),
         norm2_(p, name_, name_ + ".norm2", embed_, norm_kind(c), c.norm_epsilon),
         up_(p, name_, name_ + ".up", {embed_}, {mlp_}, c.bias, kInitialDeviation),
         down_(p, name_, name_ + ".down", {mlp_}, {embed_}, c.bias, residual(c)) {
@@ -76,7 +77,7 @@ class DecoderLayer : public Block {
   }
   Var attend(Tape& tape, Var x) {
     const std::string dropout_name = name_ + ".attention";
-    const Tape::Heads heads{config_.queries(), config_.head(), true, config_.dropout, dropout_name};
+    const Tape::Heads heads{heads_.queries, config_.head(), true, config_.dropout, dropout_name};
     Var packed = qkv_(tape, x);
     if (config_.rotary) packed = tape.rotary(packed, heads, config_.rotary_base);
     return proj_(tape, tape.attention(packed, heads));
@@ -90,6 +91,7 @@ class DecoderLayer : public Block {
   GptConfig config_;
   std::string name_;
   Dim embed_, mlp_;
+  HeadSpread heads_;
   NormLayer norm1_;
   Linear qkv_, proj_;
   NormLayer norm2_;
@@ -131,7 +133,7 @@ class GptDescription : public ModelDescription {
   std::vector<Requirement> requirements() const override {
     return {{"model.embed", Axis::embed, c_.embed},
             {"model.heads", Axis::heads, c_.heads},
-            {"model.kv_heads", Axis::heads, c_.kv_heads},
+            {"model.kv_heads", Axis::heads, c_.kv_heads, true},
             {"model.mlp", Axis::mlp, c_.mlp}};
   }
   double forward_flops(std::int64_t rows, bool causal) const override {

@@ -113,9 +113,7 @@ Var Tape::scatter(Var x, int m, Axis a) {
   expect(on(parts, m), Kind::debt, "scatter", m);
   on(parts, m) = {Kind::split, a};
   if (!context_.plan.innermost(a, m, parts)) refuse("scatter: must become the innermost split of its axis");
-  const Tensor part = scatter_sum(context_, take(x), d, parts, m);
-  value(x).v = Tensor();  // nobody reads the whole any more: its memory need not wait for backward
-  return cross("scatter", x, bit(m), a, d, parts, part,
+  return cross("scatter", x, bit(m), a, d, parts, scatter_sum(context_, take(x), d, parts, m),
                [this, d, parts, m](const Tensor& g, bool) { return Later(gather_parts(context_, g, d, parts, m)); });
 }
 
@@ -172,6 +170,40 @@ std::pair<Var, Var> Tape::meet(Var a, Var b) {
   return {a, b};
 }
 
+bool Tape::may_join(Var y, Var bias) const {
+  for (int m = 0; m < context_.mesh().axes(); ++m) {
+    const State p = on(states(y), m), q = on(states(bias), m);
+    if (q.kind != Kind::same && q != p) return false;
+  }
+  return true;
+}
+
+// A debt's gradient is complete on every rank, hence so is the bias's: on those mesh axes it stays `same`.
+Var Tape::join(Var y, Var bias) {
+  if (!may_join(y, bias)) refuse("a bias is split or lent where its value is not: settle the value first");
+  const MeshAxes owed = context_.mesh().real(where(y, Kind::debt));
+  MeshAxes lent = 0;
+  for (int m = 0; m < context_.mesh().axes(); ++m) {
+    const State p = on(states(y), m);
+    if ((p.kind == Kind::split || p.kind == Kind::copy) && on(states(bias), m).kind == Kind::same) lent |= bit(m);
+  }
+  bias = lend(bias, lent, y);
+  const int columns = static_cast<int>(dims(bias).size()), rank = static_cast<int>(dims(y).size());
+  Tensor out = take(y);
+  const Shape shape = out.shape(), matrix{shape.count(0, rank - columns), shape.count(rank - columns, rank)};
+  if (context_.mesh().first_on(owed))
+    context_.ops.add_bias(context_.stream, out.reshaped(matrix), out.reshaped(matrix), read(bias).flat());
+  const Var sum = put(dims(y), states(y), out);
+  record(sum, [this, y, bias, sum, matrix] {
+    Tensor d = std::exchange(value(sum).g, {});
+    Write write{};
+    if (const Tensor db = to_add_to(bias, write))
+      context_.ops.sum_rows(context_.stream, db.flat(), d.reshaped(matrix), write);
+    contribute(y, std::move(d));
+  });
+  return sum;
+}
+
 Var Tape::settle(Var y) {
   for (int m = 0; m < context_.mesh().axes(); ++m) {
     if (on(states(y), m).kind != Kind::debt) continue;
@@ -211,8 +243,9 @@ Var Tape::lend(Var v, MeshAxes over, Var other) {
   for (int m = 0; m < context_.mesh().axes(); ++m)
     if (on(states(v), m).kind != Kind::split && on(theirs, m).kind == Kind::split && has(dims(v), on(theirs, m).axis))
       sliced |= bit(m);
-  if (value(v).parameter)
-    for_each_axis(context_.mesh(), over, [&](int m) { on(value(v).states, m) = {Kind::copy, Axis::none}; });
+  if (patient(v))
+    for (int id = v.id; id >= 0; id = value({id}).source)
+      for_each_axis(context_.mesh(), over, [&](int m) { on(value({id}).states, m) = {Kind::copy, Axis::none}; });
   else
     v = fan_out(v, over & ~sliced);
   for_each_axis(context_.mesh(), sliced, [&](int m) { v = slice(v, m, on(theirs, m).axis); });
@@ -222,7 +255,7 @@ Var Tape::lend(Var v, MeshAxes over, Var other) {
 // Who gives way? Never a parameter; of two values the one that has the other's axis; if both have it, the one not at
 // rest.
 bool Tape::first_moves(Var a, Axis axis_a, Var b, Axis axis_b, int m) const {
-  if (value(a).parameter || value(b).parameter) return !value(a).parameter;
+  if (patient(a) || patient(b)) return !patient(a);
   const bool turns_a = has(dims(a), axis_b), turns_b = has(dims(b), axis_a);
   if (turns_a != turns_b) return turns_a;
   return context_.plan.rests_on(axis_b, m);
@@ -230,7 +263,7 @@ bool Tape::first_moves(Var a, Axis axis_a, Var b, Axis axis_b, int m) const {
 
 Var Tape::give_way(Var v, Axis other, int m) {
   const State mine = on(states(v), m);
-  if (value(v).parameter) refuse("two parameters meet");
+  if (patient(v)) refuse("two parameters meet");
   if (has(dims(v), other)) return all_to_all(v, m, other);
   if (!context_.plan.may_gather(mine.axis))
     refuse(

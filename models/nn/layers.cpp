@@ -12,10 +12,25 @@ Linear::Linear(Parameters& parameters, const std::string& bucket, const std::str
   if (bias) bias_ = &parameters.make(name + ".bias", bucket, out, 0, 0);
 }
 
+Linear Linear::of_heads(Parameters& parameters, const std::string& bucket, const std::string& name, const Dims& in,
+                        const HeadSpread& h, bool bias, double deviation) {
+  const Axis axis = h.groups == h.kv_heads ? Axis::heads : Axis::none;  // replicas are cut out of the whole
+  Linear linear(parameters, bucket, name, in, {{axis, h.kv_heads}, {Axis::none, (h.stored_queries() + 2) * h.head}},
+                bias, deviation);
+  if (axis == Axis::none) {
+    linear.spread_ = h;
+    linear.made_ = {{Axis::heads, h.groups}, {Axis::none, (h.queries + 2) * h.head}};
+  }
+  return linear;
+}
+
 Var Linear::operator()(Tape& tape, Var x) const {
   tape.scope(name_);
-  const Var y = tape.settle(tape.linear(x, tape.use(*weight_), summed_, made_));
-  return bias_ ? tape.add_bias(y, tape.use(*bias_)) : y;
+  const auto use = [&](Parameter& p) { return spread_ ? tape.spread_heads(tape.use(p), *spread_) : tape.use(p); };
+  const Var y = tape.linear(x, use(*weight_), summed_, made_);
+  if (!bias_) return tape.settle(y);
+  const Var bias = use(*bias_);
+  return tape.may_join(y, bias) ? tape.settle(tape.join(y, bias)) : tape.add_bias(tape.settle(y), bias);
 }
 
 NormLayer::NormLayer(Parameters& parameters, const std::string& bucket, const std::string& name, Dim over,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "models/nn/parameter.h"
@@ -16,6 +17,10 @@ class Linear {
  public:
   Linear(Parameters&, const std::string& bucket, const std::string& name, const Dims& in, const Dims& out, bool bias,
          double deviation);
+  // Queries, keys and values of attention, packed [.., groups, (queries + 2)*head] with so many queries per group.
+  // Weights are stored once per key/value head; where there are more groups than these each has a replica of its own.
+  static Linear of_heads(Parameters&, const std::string& bucket, const std::string& name, const Dims& in,
+                         const HeadSpread&, bool bias, double deviation);
   Var operator()(Tape&, Var x) const;
 
  private:
@@ -24,6 +29,7 @@ class Linear {
   Dims made_;
   Parameter* weight_;
   Parameter* bias_ = nullptr;
+  std::optional<HeadSpread> spread_;
 };
 
 // Layer norm (Ba, Kiros, Hinton 2016) or RMS norm (Zhang and Sennrich 2019) over the last dim.

@@ -119,7 +119,7 @@ Tensor exchange_parts(Context& c, const Tensor& mine, const Dims& dims, const St
   const std::int64_t outer_b = held.count(0, dim_b), inner_b = held.count(dim_b + 1, held.rank());
   for (int r = 0; r < n; ++r) {
     const Slice s = along_b.parts[static_cast<std::size_t>(r)];
-    c.ops.move_block(c.stream, out_slots.rows(r, 1).flat(), mine.flat(),
+    c.ops.move_block(c.stream, out_slots.rows(r, 1).flat().rows(0, outer_b * s.count * inner_b), mine.flat(),
                      {outer_b, s.count, inner_b, s.count, 0, held[dim_b], s.first, Write::replace});
   }
   c.mesh().along(bit(m)).all_to_all(in_slots.flat(), out_slots.flat(), c.stream).wait(c.stream);
@@ -128,7 +128,7 @@ Tensor exchange_parts(Context& c, const Tensor& mine, const Dims& dims, const St
   const std::int64_t outer_a = wanted.count(0, dim_a), inner_a = wanted.count(dim_a + 1, wanted.rank());
   for (int r = 0; r < n; ++r) {
     const Slice s = along_a.parts[static_cast<std::size_t>(r)];
-    c.ops.move_block(c.stream, result.flat(), in_slots.rows(r, 1).flat(),
+    c.ops.move_block(c.stream, result.flat(), in_slots.rows(r, 1).flat().rows(0, outer_a * s.count * inner_a),
                      {outer_a, s.count, inner_a, wanted[dim_a], s.first, s.count, 0, Write::replace});
   }
   return result;

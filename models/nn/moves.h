@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "core/arena.h"
 #include "kernels/ops.h"
@@ -56,6 +57,14 @@ Tensor exchange_parts(Context&, const Tensor& mine, const Dims&, const States& f
 Tensor own_part(Context&, const Tensor& whole, const Dims&, const States& parts, int m);  // cut, nothing sent
 Tensor pasted_into_zeros(Context&, const Tensor& part, const Dims&, const States& parts,
                          int m);  // the reverse of own_part
+
+// Along a sequence that is split over several mesh axes, in one message, to and from its natural order, whatever order
+// the ranks hold positions in. `over`: all mesh axes on which it is split.
+Tensor gather_sequence(Context&, const Tensor& mine, const Dims&, const States& parts, MeshAxes over);
+Tensor scatter_sequence_sum(Context&, const Tensor& whole, const Dims&, const States& parts, MeshAxes over);
+// The places on the mesh of the member of the group along `over` that has this rank there.
+std::vector<int> places_of(const Mesh&, MeshAxes over, int member);
+
 Later begin_sum_over(Context&, const Tensor& inout, MeshAxes over, Communicator&);
 void sum_over(Context&, const Tensor& inout, MeshAxes over, Reduce = Reduce::sum);  // all-reduce; nothing on short axes
 

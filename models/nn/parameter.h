@@ -39,6 +39,7 @@ class Parameters {
   std::deque<Parameter>& all() { return all_; }
   const std::deque<Parameter>& all() const { return all_; }
   Parameter& named(const std::string& name);
+  const Plan& plan() const { return plan_; }
   std::int64_t count() const;  // elements of the whole model
 
  private:

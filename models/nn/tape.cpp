@@ -12,7 +12,9 @@ Tape::Tape(Context& context, const MicroBatch& micro, Purpose purpose)
 void Tape::refuse(const std::string& text) const { fail("{}: {}", scope_, text); }
 
 Var Tape::put(Dims dims, States states, Tensor v) {
-  values_.push_back({std::move(dims), states, std::move(v), {}, nullptr, false, false});
+  Value made;
+  made.dims = std::move(dims), made.states = states, made.v = std::move(v);
+  values_.push_back(std::move(made));
   return {static_cast<int>(values_.size()) - 1};
 }
 
@@ -40,7 +42,10 @@ Tensor Tape::now(Var v) const { return value(v).parameter ? value(v).parameter->
 Tensor Tape::take(Var v) {
   Tensor numbers = read(v);
   value(v).consumed = true;
-  if (!value(v).kept) return numbers;
+  if (!value(v).kept) {
+    value(v).v = {};  // its memory lives as long as what is made of it, not until backward
+    return numbers;
+  }
   Tensor copy = fresh(numbers.shape(), numbers.dtype());
   context_.stream.copy(copy, numbers);
   return copy;
@@ -86,7 +91,7 @@ void Tape::contribute(Var v, Tensor numbers) {
 void Tape::pass_on(Var v, const Tensor& numbers) {
   Value& x = value(v);
   if (!x.g) {
-    x.g = numbers.reshaped(x.v.shape());
+    x.g = numbers.reshaped(local_shape(x.dims, x.states));
     return;
   }
   if (!x.g.sole_owner()) {
@@ -154,14 +159,14 @@ MeshAxes Tape::where(Var v, Kind kind) const {
 
 // Work whose operands are split on a mesh axis is shared there; on every other axis of more than one rank it is
 // repeated, but on the pipeline's, where every stage has work of its own.
-void Tape::bill(const char* op, const Cost& cost, const States& a, const States& b) {
+void Tape::bill(const char* op, const Cost& cost, const States& a, const States& b, double useful) {
   double replicas = 1;
   for (int m = 0; m < context_.mesh().axes(); ++m) {
     const auto k = static_cast<std::size_t>(m);
     if (a[k].kind != Kind::split && b[k].kind != Kind::split && !(context_.plan.pipe() & bit(m)))
       replicas *= context_.mesh().extent(m);
   }
-  const double once = cost.flops - cost.recomputed, shared = once / replicas;
+  const double once = cost.flops - cost.recomputed, shared = once / replicas * useful;
   if (purpose_ == Purpose::again && !walking_)
     context_.ledger.work({0, shared + cost.recomputed, once - shared, 0, 0});
   else

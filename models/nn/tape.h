@@ -40,6 +40,13 @@ enum class Purpose : std::uint8_t {
   again    // forward done before, recorded this time: its work is billed as recomputed
 };
 
+// How queries, keys and values of attention lie: stored once for each of `kv_heads`, dealt out to `groups`, a multiple
+// of them, of `queries` queries each. `head`: numbers of one head.
+struct HeadSpread {
+  std::int64_t kv_heads = 0, groups = 0, queries = 1, head = 0;
+  std::int64_t stored_queries() const { return queries * groups / kv_heads; }  // of a key/value head
+};
+
 class Tape {
  public:
   Tape(Context&, const MicroBatch&, Purpose);
@@ -69,8 +76,12 @@ class Tape {
   // ---- helpers of layers
   std::pair<Var, Var> meet(Var,
                            Var);  // states that an op may combine; throws Error on debts and on axes that may not meet
-  Var settle(Var);                // pays every debt: scatters where an axis of the value may lie, sums the rest
-  Var whole(Var, Axis);           // gathers every split of the axis, innermost first
+  // Adds a bias to a value that may still owe: where it does the first rank alone adds, so that the bias itself never
+  // owes there. Possible (may_join) where the bias is whole wherever the value owes.
+  bool may_join(Var, Var bias) const;
+  Var join(Var consumed, Var bias);
+  Var settle(Var);       // pays every debt: scatters where an axis of the value may lie, sums the rest
+  Var whole(Var, Axis);  // gathers every split of the axis, innermost first
 
   // ---- ops. Operands marked "consumed" may be overwritten: using them again is refused.
   enum class Summed : std::uint8_t {
@@ -85,8 +96,12 @@ class Tape {
   Var gated_silu(Var gate, Var up);
   Var dropout(Var x_consumed, double probability, std::string_view name);
   Var norm(Var x, Var gain, std::optional<Var> bias, NormKind, double epsilon);
-  Var embedding(Var table, std::int64_t tokens);  // rows of the micro-batch's ids; may owe
-  Var add_positions(Var x_consumed, Var table);   // row t of the table to every token t
+  // A parameter [.., kv_heads, (stored queries + 2)*head] as this rank's part of [.., groups, (queries + 2)*head]: its
+  // queries, and the keys and values they meet, which several groups may share. Sends nothing; the gradient is a
+  // partial sum where heads rest.
+  Var spread_heads(Var parameter, const HeadSpread&);
+  Var embedding(Var table, std::int64_t tokens, Dim features);  // rows of the micro-batch's ids; may owe
+  Var add_positions(Var x_consumed, Var table);                 // row t of the table to every token t
   struct Heads {
     std::int64_t queries = 1, head = 0;  // per key/value group; numbers per head
     bool causal = true;
@@ -94,7 +109,9 @@ class Tape {
     std::string_view name;
   };
   Var rotary(Var packed_consumed, const Heads&, double base);
-  Var attention(Var packed, const Heads&);           // packed [batch, sequence, heads, (queries + 2)*head]
+  // packed [batch, sequence, heads, (queries + 2)*head]. Where the sequence is split, keys of other ranks are met as
+  // the plan's "context" says.
+  Var attention(Var packed_consumed, const Heads&);
   void cross_entropy(Var logits, double smoothing);  // adds to micro_batch().loss; backward starts here
 
   // Walks back. `seed` is the gradient of `from`; without it the walk starts at the loss.
@@ -110,6 +127,8 @@ class Tape {
     States states;
     Tensor v, g;
     Parameter* parameter = nullptr;
+    int source = -1;        // the parameter that it was made of without a message; lent with it
+    double useful = 1;      // share of it that is there once: the rest are replicas
     bool kept = false;      // somebody's backward needs v
     bool consumed = false;  // v may have been overwritten
   };
@@ -117,6 +136,9 @@ class Tape {
     std::function<void()> back;
     int made;  // the value whose numbers are no longer needed once this step has been walked
     std::string scope;
+  };
+  struct AttentionResult {
+    Tensor packed, out, log_sum, dout;
   };
   // The gradient of `to` -> a contribution to the gradient of `from`. `early`: it may travel beside the maths.
   using Back = std::function<Later(Tensor, bool early)>;
@@ -151,6 +173,7 @@ class Tape {
   State combine(State, State, int mesh_axis) const;
   States combine(Var, Var) const;
   Var lend(Var, MeshAxes, Var other);
+  bool patient(Var v) const { return value(v).parameter || value(v).source >= 0; }  // pays once a step, moves never
   bool first_moves(Var, Axis, Var, Axis, int mesh_axis) const;
   Var give_way(Var, Axis other, int mesh_axis);
   void expect(State, Kind, const char* who, int mesh_axis) const;
@@ -164,9 +187,24 @@ class Tape {
   // addresses and bills
   std::int64_t first_of(const Dims&, const States&, Axis) const;
   std::int64_t extent_of(const Dims&, Axis) const;
-  void bill(const char* op, const Cost&, const States&, const States&);
+  void bill(const char* op, const Cost&, const States&, const States&, double useful = 1);
   Key dropout_key(std::string_view name) const;
+  struct Place {
+    std::int64_t first = 0;  // position of the first token
+    Jump jump;
+  };
+  Place place_of(const std::vector<Slice>& runs) const;
+  Place tokens_of(const Dims&, const States&) const;  // of those this rank holds
+
+  // attention and its ways to keys of other ranks
   Attention attention_of(Var packed, const Heads&) const;
+  Var attend(Var packed, Var keys, const Heads&);
+  Var gathered_keys(Var packed, MeshAxes over, const Heads&);
+  Var attend_turned(Var packed, const Heads&);
+  Var attend_around(Var packed, MeshAxes over, const Heads&);
+  Tensor around_backward(Var packed, MeshAxes over, const Attention& own, const AttentionResult&);
+  Tensor own_keys(const Tensor& packed, const Attention&);
+  void paste_keys(const Tensor& packed, const Tensor& keys, const Attention&, Write);
   Rotary rotary_of(Var packed, const Heads&, double base) const;
   Tensor positions_of(Var x);
   Tensor own_tokens(const Tensor& held, const Dims& rows, const States&);

@@ -44,7 +44,7 @@ Var Tape::linear(Var x, Var w, int summed_dims, const Dims& made, Summed summed)
   const Tensor out_matrix = out.reshaped({x_matrix.shape()[0], transposed ? w_matrix.shape()[0] : w_matrix.shape()[1]});
   const Matmul forward{Transpose::no, transposed ? Transpose::yes : Transpose::no, Write::replace};
   bill("linear", context_.ops.matmul(context_.stream, out_matrix, x_matrix, w_matrix, {}, forward), states(x),
-       states(w));
+       states(w), value(w).useful);
   value(x).kept = value(w).kept = true;
   const Var y = put(std::move(out_dims), out_states, out);
   record(y, [this, x, w, y, x_matrix, w_shape = w_matrix.shape(), transposed, first_crossing, last_crossing] {
@@ -55,7 +55,7 @@ Var Tape::linear(Var x, Var w, int summed_dims, const Dims& made, Summed summed)
       bill("linear dx",
            context_.ops.matmul(context_.stream, dx.reshaped(x_matrix.shape()), dy, w_matrix, {},
                                {Transpose::no, transposed ? Transpose::no : Transpose::yes, write}),
-           states(x), states(w));
+           states(x), states(w), value(w).useful);
     const bool early = context_.plan.overlap().input_gradient;
     for (std::size_t k = last_crossing; early && k-- > first_crossing;) start(k, true);  // beside the weight gradient
     if (Tensor dw = to_add_to(w, write)) {
@@ -63,7 +63,7 @@ Var Tape::linear(Var x, Var w, int summed_dims, const Dims& made, Summed summed)
       const Tensor& b = transposed ? x_matrix : dy;
       bill("linear dw",
            context_.ops.matmul(context_.stream, dw.reshaped(w_shape), a, b, {}, {Transpose::yes, Transpose::no, write}),
-           states(x), states(w));
+           states(x), states(w), value(w).useful);
     }
   });
   return y;
@@ -141,13 +141,15 @@ Var Tape::dropout(Var x, double probability, std::string_view name) {
   const Tensor out = take(x);
   const Dims d = dims(x);
   const States s = states(x);
+  const Place tokens = tokens_of(d, s);
   const Dropout spec{probability,
                      dropout_key(name),
                      micro_.first_row + first_of(d, s, Axis::batch),
-                     first_of(d, s, Axis::sequence),
+                     tokens.first,
                      first_of(d, s, d.back().axis),
                      extent_of(d, Axis::sequence),
-                     d.back().extent};
+                     d.back().extent,
+                     tokens.jump};
   context_.ops.dropout(context_.stream, out, out, spec);
   const Var y = put(d, s, out);
   record(y, [this, x, y, spec] {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops of the tape that know tokens: embedding, positions, attention, loss. All addresses (positions, dropout) are
-// global, so every layout sees the same numbers.
-#include <cmath>
-
+// The ops of the tape that know tokens: embedding, positions, loss; attention is in tape_attention.cpp. All addresses
+// (positions, dropout) are global, so every layout sees the same numbers.
 #include "core/error.h"
 #include "models/nn/tape.h"
 
@@ -25,7 +23,7 @@ Key Tape::dropout_key(std::string_view name) const {
 
 // A table split along its rows makes a sum over one-hot rows, hence a debt; split along its features, a part of them.
 // The ids lie as values at rest do, but whole on mesh axes where the table is split.
-Var Tape::embedding(Var table, std::int64_t tokens) {
+Var Tape::embedding(Var table, std::int64_t tokens, Dim features) {
   const Dims rows = {{Axis::batch, micro_.rows}, {Axis::sequence, tokens}};
   const Axis words = dims(table)[0].axis;
   States s = context_.plan.at_rest(rows);
@@ -40,7 +38,7 @@ Var Tape::embedding(Var table, std::int64_t tokens) {
     if (context_.plan.rests_on(Axis::batch, m) && on(states(table), m).kind == Kind::split)
       refuse("the table is split where the batch rests");
   Dims out_dims = rows;
-  out_dims.push_back(dims(table)[1]);
+  out_dims.push_back(features);  // the table's own dim may have lost its axis to the words
   const Tensor ids = own_tokens(micro_.ids, rows, s);
   const Tensor numbers = read(table);
   const std::int64_t first = context_.plan.slice(dims(table)[0], states(table)).first;
@@ -58,23 +56,39 @@ Var Tape::embedding(Var table, std::int64_t tokens) {
 
 // This rank's part, under these states, of ids or labels that it holds for its rows and all tokens.
 Tensor Tape::own_tokens(const Tensor& held, const Dims& rows, const States& s) {
-  const Slice tokens = context_.plan.slice(rows[1], s);
-  if (tokens.count == rows[1].extent) return held;
-  const std::int64_t own_rows = held.shape()[0];
-  Tensor part = fresh({own_rows, tokens.count}, DType::i32);
-  context_.ops.move_block(context_.stream, part.flat(), held.flat(),
-                          {own_rows, tokens.count, 1, tokens.count, 0, rows[1].extent, tokens.first, Write::replace});
+  const std::vector<Slice> runs = context_.plan.runs(rows[1], s);
+  if (runs.front().count == rows[1].extent) return held;
+  const std::int64_t own_rows = held.shape()[0], count = context_.plan.slice(rows[1], s).count;
+  Tensor part = fresh({own_rows, count}, DType::i32);
+  std::int64_t at = 0;
+  for (Slice run : runs) {
+    context_.ops.move_block(context_.stream, part.flat(), held.flat(),
+                            {own_rows, run.count, 1, count, at, rows[1].extent, run.first, Write::replace});
+    at += run.count;
+  }
   return part;
+}
+
+// Where the tokens of a value lie that this rank holds.
+Tape::Place Tape::place_of(const std::vector<Slice>& runs) const {
+  if (runs.size() == 1) return {runs[0].first, {}};
+  if (runs.size() > 2) refuse(fmt::format("tokens in {} runs of positions: two at most can be worked on", runs.size()));
+  return {runs[0].first, {runs[0].count, runs[1].first - runs[0].end()}};
+}
+
+Tape::Place Tape::tokens_of(const Dims& d, const States& s) const {
+  return place_of(context_.plan.runs(d[static_cast<std::size_t>(dim_of(d, Axis::sequence))], s));
 }
 
 Tensor Tape::positions_of(Var x) {
   const Shape shape = read(x).shape();
   Tensor positions = fresh({shape[0] * shape[1]}, DType::i32);
   if (!context_.stream.device().holds_numbers()) return positions;
-  const auto first = static_cast<std::int32_t>(first_of(dims(x), states(x), Axis::sequence));
+  const Place place = tokens_of(dims(x), states(x));
   const auto numbers = positions.host<std::int32_t>();
   for (std::size_t i = 0; i < numbers.size(); ++i)
-    numbers[i] = first + static_cast<std::int32_t>(static_cast<std::int64_t>(i) % shape[1]);
+    numbers[i] =
+        static_cast<std::int32_t>(position_of(place.first, place.jump, static_cast<std::int64_t>(i) % shape[1]));
   return positions;
 }
 
@@ -92,87 +106,6 @@ Var Tape::add_positions(Var x, Var table) {
       context_.ops.embedding_backward(context_.stream, dt, d.reshaped({positions.count(), dt.shape()[1]}), positions,
                                       0);
     contribute(x, std::move(d));
-  });
-  return y;
-}
-
-Rotary Tape::rotary_of(Var packed, const Heads& h, double base) const {
-  const Shape shape = value(packed).v.shape();
-  return {shape[0],
-          shape[1],
-          shape[2],
-          shape[3],
-          h.queries + 1,
-          h.head,
-          first_of(dims(packed), states(packed), Axis::sequence),
-          base,
-          false};
-}
-
-// Turns queries and keys, which lie side by side at the front of each group; values stay.
-Var Tape::rotary(Var packed, const Heads& h, double base) {
-  if (where(packed, Kind::debt)) refuse("rotary positions of a debt: settle it first");
-  Rotary spec = rotary_of(packed, h, base);
-  const Tensor out = take(packed);
-  context_.ops.rotary(context_.stream, out, out, spec);
-  const Var y = put(dims(packed), states(packed), out);
-  spec.inverse = true;
-  record(y, [this, packed, y, spec] {
-    Tensor g = std::exchange(value(y).g, {});
-    const Tensor dx = g.sole_owner() ? g : fresh(g.shape(), g.dtype(), End::high);
-    context_.ops.rotary(context_.stream, dx, g, spec);
-    g = {};
-    contribute(packed, dx);
-  });
-  return y;
-}
-
-Attention Tape::attention_of(Var packed, const Heads& h) const {
-  const Dims& d = dims(packed);
-  const States& s = states(packed);
-  const Shape shape = value(packed).v.shape();
-  Attention a;
-  a.rows = shape[0], a.q_tokens = a.kv_tokens = shape[1], a.groups = shape[2];
-  a.queries = h.queries, a.head = h.head;
-  a.q_width = a.kv_width = shape[3], a.kv_offset = h.queries * h.head;
-  a.q_first = a.kv_first = first_of(d, s, Axis::sequence);
-  a.causal = h.causal;
-  a.scale = 1.0 / std::sqrt(static_cast<double>(h.head));
-  if (h.dropout > 0 && micro_.training) {
-    a.dropout = h.dropout;
-    a.key = dropout_key(h.name);
-    a.first_row = micro_.first_row + first_of(d, s, Axis::batch);
-    a.first_head = first_of(d, s, Axis::heads) * h.queries;
-    a.heads_global = d[2].extent * h.queries;
-    a.q_global = a.kv_global = d[1].extent;
-  }
-  return a;
-}
-
-Var Tape::attention(Var packed, const Heads& h) {
-  for (int m = 0; m < context_.mesh().axes(); ++m) {
-    if (on(states(packed), m).kind == Kind::debt) refuse("attention of a debt: settle it first");
-    if (on(states(packed), m) == State{Kind::split, Axis::sequence})
-      refuse(fmt::format("attention with keys split on mesh axis {}: this version keeps the sequence whole there",
-                         context_.mesh().name(m)));
-  }
-  const Attention spec = attention_of(packed, h);
-  const Tensor in = read(packed);
-  Dims out_dims = dims(packed);
-  out_dims[3].extent = h.queries * h.head;
-  Tensor out = fresh(local_shape(out_dims, states(packed)), context_.dtype);
-  Tensor log_sum = fresh({spec.rows, spec.groups, spec.queries, spec.q_tokens}, context_.dtype);
-  bill("attention", context_.ops.attention(context_.stream, out, log_sum, in, in, spec), states(packed),
-       states(packed));
-  value(packed).kept = true;
-  const Var y = put(out_dims, states(packed), out);
-  value(y).kept = true;  // backward reads the output
-  record(y, [this, packed, y, in, out, log_sum, spec] {
-    const Tensor d = std::exchange(value(y).g, {});
-    Tensor dx = fresh(in.shape(), in.dtype(), End::high);
-    bill("attention backward", context_.ops.attention_backward(context_.stream, dx, dx, d, out, log_sum, in, in, spec),
-         states(packed), states(packed));
-    contribute(packed, std::move(dx));
   });
   return y;
 }

@@ -31,17 +31,25 @@ std::uint64_t child_context(std::uint64_t parent, std::uint64_t ordinal, const s
 class MpiGroup::Round : public Wait {
  public:
   Round(MpiGroup& group, const Header& header, const Pieces& out, const Pieces& in)
-      : Wait(header, group.link_->name, group.link_->world_ranks), group_(group), link_(*group.link_) {
+      : Wait(header, group.link_->name, group.link_->world_ranks),
+        group_(group),
+        link_(*group.link_),
+        out_(out),
+        in_(in) {
+    sleeps = group.sleeps();
+  }
+
+  void start() override {
     const int size = group_.size();
     for (int step = 1; step < size; ++step) {
       const int peer = (link_.rank + step) % size;
-      const Piece& piece = in[at(peer)];
+      const Piece& piece = in_[at(peer)];
       group_.arrivals_[at(peer)].expect(*link_.transport, link_.world_ranks[at(peer)], link_.tag, piece.data,
                                         piece.bytes);
     }
     for (int step = 1; step < size; ++step) {  // each begins with another peer, so that nobody is flooded
       const int peer = (link_.rank + step) % size;
-      const Piece& piece = out[at(peer)];
+      const Piece& piece = out_[at(peer)];
       group_.departures_[at(peer)].start(*link_.transport, link_.world_ranks[at(peer)], link_.tag,
                                          {link_.context, header, piece.bytes}, piece.data);
     }
@@ -61,6 +69,11 @@ class MpiGroup::Round : public Wait {
     return all;
   }
 
+  void stop() noexcept override {
+    for (Arrival& arrival : group_.arrivals_) arrival.take_back();
+    for (Departure& departure : group_.departures_) departure.stop();
+  }
+
   std::vector<int> missing() const override {
     std::vector<int> peers;
     for (int peer = 0; peer < group_.size(); ++peer)
@@ -75,10 +88,11 @@ class MpiGroup::Round : public Wait {
   static std::size_t at(int peer) { return static_cast<std::size_t>(peer); }
   void accept(int peer, const Envelope& envelope) {
     if (envelope.context != link_.context || envelope.header != header)
-      link_.transport->give_up(mismatch(link_.name, link_.rank, header, peer, envelope.header));
+      throw Disagreement{mismatch(link_.name, link_.rank, header, peer, envelope.header)};
   }
   MpiGroup& group_;
   Link& link_;
+  const Pieces &out_, &in_;
 };
 
 // A receive that was named. Those from one rank are completed in the order in which they were named.
@@ -94,6 +108,9 @@ class MpiGroup::Receive : public Wait {
  public:
   Receive(Link& link, Expected& expected, int from)
       : Wait(expected.header, link.name, link.world_ranks), link_(link), expected_(expected), from_(from) {
+    sleeps = link.sleeps;
+  }
+  void start() override {
     if (std::exchange(expected_.started, true)) return;
     const std::int64_t bytes = header.count * size_of(header.dtype);
     if (!expected_.tensor) expected_.nowhere.resize(static_cast<std::size_t>(bytes));
@@ -103,9 +120,10 @@ class MpiGroup::Receive : public Wait {
   Progress step() override {
     return expected_.arrival.step([&](const Envelope& envelope) {
       if (envelope.context != link_.context || !fits(header, envelope.header))
-        link_.transport->give_up(mismatch(link_.name, link_.rank, header, from_, envelope.header));
+        throw Disagreement{mismatch(link_.name, link_.rank, header, from_, envelope.header)};
     });
   }
+  void stop() noexcept override { expected_.arrival.take_back(); }
   std::vector<int> missing() const override { return {from_}; }
 
  private:
@@ -119,8 +137,7 @@ class MpiGroup::Receipt : public Ticket::Pending {
   Receipt(std::shared_ptr<Link> link, std::shared_ptr<Queue> queue, std::shared_ptr<Expected> expected, int from)
       : link_(std::move(link)), queue_(std::move(queue)), expected_(std::move(expected)), from_(from) {}
   ~Receipt() override {
-    expected_->arrival.take_back();  // only after an error is there anything to take back
-    expected_->tensor = {};          // its device may not outlive the ticket
+    expected_->tensor = {};  // its device may not outlive the ticket
   }
   void wait(Stream&) override {
     while (!expected_->started || !expected_->arrival.done()) {
@@ -145,13 +162,12 @@ MpiGroup::MpiGroup(std::shared_ptr<Transport> transport, std::uint64_t context, 
       departures_(static_cast<std::size_t>(size())),
       arrivals_(static_cast<std::size_t>(size())) {
   const int tag = transport->open_tags(context, name);
-  *link_ = {std::move(transport), context, std::move(world_ranks), tag, std::move(name), rank};
+  *link_ = {std::move(transport), context, std::move(world_ranks), tag, std::move(name), rank, false};
 }
 
 MpiGroup::~MpiGroup() { link_->transport->close_tags(link_->tag); }
 
 void MpiGroup::round(const Header& header, const Pieces& out, const Pieces& in) {
-  link_->transport->refuse_if_poisoned();
   Round round(*this, header, out, in);
   link_->transport->drive(round);
 }
@@ -280,6 +296,7 @@ void MpiGroup::post(const Header& header, const Tensor& tensor, int to) {
 
 std::shared_ptr<Ticket::Pending> MpiGroup::await(const Header& header, const Tensor& tensor, int from) {
   link_->transport->refuse_if_poisoned();
+  link_->sleeps = sleeps();
   auto& queue = queues_[from];
   if (!queue) queue = std::make_shared<Queue>();
   auto expected = std::make_shared<Expected>();

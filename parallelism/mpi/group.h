@@ -20,6 +20,7 @@ class MpiGroup : public Group {
   MpiGroup(std::shared_ptr<Transport>, std::uint64_t context, std::vector<int> world_ranks, int rank, std::string name);
   ~MpiGroup() override;
   void poison(const std::string& message) noexcept override { link_->transport->claim(message); }
+  bool help_sends() noexcept override { return link_->transport->help_sends(); }
 
  private:
   // What receives still under way need, should they outlive the group.
@@ -30,6 +31,7 @@ class MpiGroup : public Group {
     int tag = 0;
     std::string name;
     int rank = 0;
+    bool sleeps = false;
   };
   struct Expected;
   using Queue = std::deque<std::shared_ptr<Expected>>;

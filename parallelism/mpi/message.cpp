@@ -34,8 +34,9 @@ bool Departure::done() {
   return all != 0;
 }
 
-Departure::~Departure() {
+void Departure::stop() noexcept {
   if (!requests_.empty()) transport_->abandon();
+  requests_.clear();
 }
 
 void Arrival::expect(Transport& transport, int world_rank, int tag, void* place, std::int64_t bytes) {
@@ -82,6 +83,10 @@ void Arrival::next_chunk() {
 void Arrival::take_back() noexcept {
   if (request_ == MPI_REQUEST_NULL) return;
   int over = 0;
+  if (transport_->abandoned()) {  // MPI is not called any more, so nothing will arrive
+    request_ = MPI_REQUEST_NULL;
+    return;
+  }
   if (MPI_Cancel(&request_) != MPI_SUCCESS || MPI_Test(&request_, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS || !over)
     transport_->abandon();
   request_ = MPI_REQUEST_NULL;

@@ -36,24 +36,28 @@ std::string interruption(int signal) {
   return fmt::format("the run was interrupted by signal {} before it had ended: there is no result", signal);
 }
 
-// Quick tests first: most messages are there at once. Then sleeps, short enough that nobody notices, long enough to
-// leave the core to those who compute.
+// Quick tests first, unless the thread is one that always sleeps: most messages are there at once. Then sleeps, short
+// enough that nobody notices, long enough to leave the core to those who compute.
 class Patience {
  public:
-  void reset() { tests_ = 0, pause_ = std::chrono::microseconds(10); }
-  void pause(Progress progress) {
-    if (++tests_ < kQuickTests || progress == Progress::flowing) {
+  explicit Patience(bool always_sleeps) : always_sleeps_(always_sleeps) { reset(); }
+  void reset() { tests_ = always_sleeps_ ? kQuickTests : 0, pause_ = kShortest; }
+  // `crowded`: another thread wants to look too, and a mere yield would not let it.
+  void pause(Progress progress, bool crowded) {
+    if (progress == Progress::flowing && (always_sleeps_ || crowded))
+      std::this_thread::sleep_for(kShortest);
+    else if (progress == Progress::flowing || (++tests_ < kQuickTests && !crowded))
       sched_yield();
-      return;
-    }
-    std::this_thread::sleep_for(pause_);
-    pause_ = std::min(pause_ * 2, std::chrono::microseconds(300));
+    else
+      std::this_thread::sleep_for(pause_), pause_ = std::min(pause_ * 2, kLongest);
   }
 
  private:
   static constexpr int kQuickTests = 200;
+  static constexpr std::chrono::microseconds kShortest{10}, kLongest{300};
+  const bool always_sleeps_;
   int tests_ = 0;
-  std::chrono::microseconds pause_{10};
+  std::chrono::microseconds pause_ = kShortest;
 };
 
 // MPI_Init waits without end for processes that never call it, and cannot be called off. So a second thread watches,
@@ -140,12 +144,16 @@ Transport::Transport(const WorldOptions& options)
   if (known) tag_limit_ = *limit;
   left_.assign(static_cast<std::size_t>(size_), 0);
   answered_.assign(static_cast<std::size_t>(size_), 0);
-  check_options(options);
+  check_options(options, level);
   listen();
 }
 
 // Everyone finds the same numbers, so nothing needs to be sent: rank 0 speaks.
-void Transport::check_options(const WorldOptions& options) const {
+void Transport::check_options(const WorldOptions& options, int thread_level) const {
+  if (thread_level < MPI_THREAD_SERIALIZED)
+    refuse_as_one(rank_ == 0, fmt::format("{} does not let a second thread of a process take its turn "
+                                          "(MPI_THREAD_SERIALIZED): use one that was built with support for threads",
+                                          mpi_description()));
   if (!(timeout_seconds_ > 0))
     refuse_as_one(rank_ == 0, fmt::format("a timeout of {} s was asked for: more than 0 is wanted", timeout_seconds_));
   if (chunk_bytes_ <= 0 || chunk_bytes_ > 0x7fffffff)
@@ -165,7 +173,27 @@ void Transport::check_options(const WorldOptions& options) const {
                               options.ranks, size_, options.ranks, options.ranks, size_));
 }
 
+Transport::Lock Transport::enter() {
+  Lock lock(mutex_, std::defer_lock);
+  enter_again(lock);
+  return lock;
+}
+
+void Transport::enter_again(Lock& lock) {
+  ++at_the_door_;
+  lock.lock();
+  --at_the_door_;
+}
+
+template <class Duration>
+void Transport::sleep(Lock& lock, Duration duration) {
+  lock.unlock();
+  std::this_thread::sleep_for(duration);
+  enter_again(lock);
+}
+
 int Transport::open_tags(std::uint64_t context, const std::string& group) {
+  const Lock lock = enter();
   const auto pairs = static_cast<std::uint64_t>((tag_limit_ - kFirstTag) / 2);
   const int tag = kFirstTag + 2 * static_cast<int>(context % pairs);
   const auto [place, fresh] = tags_.emplace(tag, context);
@@ -174,6 +202,11 @@ int Transport::open_tags(std::uint64_t context, const std::string& group) {
           "name",
           group, tag_limit_);
   return place->first;
+}
+
+void Transport::close_tags(int tag) noexcept {
+  const Lock lock = enter();
+  tags_.erase(tag);
 }
 
 void Transport::tell(int world_rank, Kind kind, const std::string& text) {
@@ -190,10 +223,10 @@ void Transport::listen() {
   check(MPI_Irecv(&ear_, sizeof(Control), MPI_BYTE, MPI_ANY_SOURCE, kControlTag, MPI_COMM_WORLD, &heard_), "MPI_Irecv");
 }
 
-void Transport::look() {
+void Transport::look(Lock& lock) {
   handle_messages();
   const int signal = interrupted_ ? interrupted_->load() : 0;
-  if (signal != 0 && !poisoned_) claim(interruption(signal), kAnswerTimeAfterSignal);
+  if (signal != 0 && !poisoned_) claim(lock, interruption(signal), kAnswerTimeAfterSignal);
 }
 
 void Transport::handle_messages() {
@@ -223,18 +256,30 @@ void Transport::hear(int from, const Control& control) {
     case Kind::answer:
       answered_[index] = 1;
       return;
+    case Kind::spoken:
+      spoken_ = true;
+      return;
     case Kind::poison:
       break;
   }
   answered_[index] = 1;
   const bool mine_stands = poisoned_ && speaks_ && rank_ < from;
-  if (!poisoned_ || (speaks_ && from < rank_)) cause_ = control.text, speaks_ = false;
+  if (!poisoned_ || (speaks_ && from < rank_)) cause_ = control.text, speaks_ = false, speaker_ = from;
   poisoned_ = true;
   if (!mine_stands) tell(from, Kind::answer, {});
 }
 
 void Transport::refuse_if_poisoned() {
-  if (poisoned_) throw_cause();
+  Lock lock = enter();
+  refuse(lock);
+}
+
+// If another thread of this rank is telling the others, it is given the time: what is thrown here leads to the end of
+// MPI.
+void Transport::refuse(Lock& lock) {
+  if (!poisoned_) return;
+  while (claiming_) sleep(lock, std::chrono::microseconds(100));
+  throw_cause();
 }
 
 void Transport::throw_cause() const {
@@ -243,26 +288,34 @@ void Transport::throw_cause() const {
   throw Poisoned(cause_);
 }
 
-void Transport::give_up(const std::string& message) {
+void Transport::give_up(Lock& lock, const std::string& message) {
   gave_up_ = gave_up_ || !poisoned_;
-  claim(message);
+  claim(lock, message, kAnswerTime);
   throw_cause();
 }
 
-void Transport::claim(const std::string& message, Milliseconds answer_time) noexcept {
+void Transport::claim(const std::string& message) noexcept {
+  Lock lock = enter();
+  claim(lock, message, kAnswerTime);
+}
+
+void Transport::claim(Lock& lock, const std::string& message, Milliseconds answer_time) noexcept {
   try {
-    handle_messages();
-    if (poisoned_) return;  // somebody was first
-    poisoned_ = speaks_ = true;
+    if (!poisoned_) handle_messages();
+    if (poisoned_) {  // somebody was first
+      while (claiming_) sleep(lock, std::chrono::microseconds(100));
+      return;
+    }
+    poisoned_ = speaks_ = claiming_ = true, speaker_ = rank_;
     cause_ = fmt::format("rank {} on {}: {}", rank_, host_name(), message);
     answered_[static_cast<std::size_t>(rank_)] = 1;
     for (int peer = 0; peer < size_; ++peer)
       if (peer != rank_) tell(peer, Kind::poison, cause_);
     const auto until = Clock::now() + answer_time;
     const auto all = [&] { return std::all_of(answered_.begin(), answered_.end(), [](char c) { return c != 0; }); };
-    while (!all() && Clock::now() < until) {
-      look();
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    while (!all() && Clock::now() < until && !abandoned_) {
+      handle_messages();
+      sleep(lock, std::chrono::microseconds(100));
     }
     all_answered_ = all();
   } catch (const std::exception& error) {  // MPI itself fails: this rank speaks, and its exit takes the others along
@@ -270,6 +323,7 @@ void Transport::claim(const std::string& message, Milliseconds answer_time) noex
     all_answered_ = false;
     if (cause_.empty()) cause_ = message;
   }
+  claiming_ = false;
 }
 
 std::string Transport::trouble(Wait& wait, bool expired) const {
@@ -281,21 +335,42 @@ std::string Transport::trouble(Wait& wait, bool expired) const {
   return missing.empty() ? std::string() : gone(wait.group, wait.header, missing);
 }
 
+// Whatever ends a wait early, the world has failed before its buffers go: only then may MPI be left alone.
 void Transport::drive(Wait& wait) {
-  refuse_if_poisoned();
+  Lock lock = enter();
+  try {
+    refuse(lock);
+    wait.start();
+    drive(lock, wait);
+  } catch (const std::exception& error) {
+    claim(lock, error.what(), kAnswerTime);  // unless the world has failed already
+    wait.stop();
+    throw;
+  }
+}
+
+Progress Transport::step(Lock& lock, Wait& wait) {
+  try {
+    return wait.step();
+  } catch (const Disagreement& disagreement) {
+    give_up(lock, disagreement.text);
+  }
+}
+
+void Transport::drive(Lock& lock, Wait& wait) {
   const auto patience_ends = [&] {
     return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_seconds_));
   };
   auto deadline = patience_ends();
   std::size_t missing = wait.missing().size();
-  Patience patience;
+  Patience patience(wait.sleeps);
   for (;;) {
-    look();
-    refuse_if_poisoned();
+    look(lock);
+    refuse(lock);
     // A rank's last words come after its messages: who is known to have left before this step and is missing after it
     // will never come.
     const bool some_left = std::any_of(left_.begin(), left_.end(), [](char c) { return c != 0; });
-    const Progress progress = wait.step();
+    const Progress progress = step(lock, wait);
     if (progress == Progress::finished) return;
     if (const std::size_t now = wait.missing().size(); now < missing || progress == Progress::flowing) {
       if (now < missing) patience.reset();
@@ -304,30 +379,49 @@ void Transport::drive(Wait& wait) {
     }
     const bool expired = Clock::now() >= deadline;
     if (expired || some_left)
-      if (const std::string text = trouble(wait, expired); !text.empty()) give_up(text);
-    patience.pause(progress);
+      if (const std::string text = trouble(wait, expired); !text.empty()) give_up(lock, text);
+    const bool crowded = at_the_door_ > 0;
+    lock.unlock();
+    patience.pause(progress, crowded);
+    enter_again(lock);
+    refuse(lock);  // before MPI is called again
   }
 }
 
 void Transport::post(int world_rank, int tag, const Envelope& envelope, const void* payload, const std::string& group,
                      int peer) {
-  look();
-  refuse_if_poisoned();
   const auto message = std::make_shared<Posted>();
   const auto* first = static_cast<const std::byte*>(payload);
   if (envelope.payload > 0) message->payload.assign(first, first + envelope.payload);
   message->header = envelope.header, message->group = group, message->peer = peer;
+  Lock lock = enter();
+  refuse(lock);
+  look(lock);
+  refuse(lock);
   message->departure.start(*this, world_rank, tag, envelope, message->payload.data());
   posted_.push_back(message);
 }
 
-// Waits for the posted messages, one after the other.
+// Errors are left to those who come next and may throw.
+bool Transport::help_sends() noexcept {
+  const Lock lock = enter();
+  if (poisoned_ || posted_.empty()) return false;
+  try {
+    handle_messages();
+  } catch (const std::exception&) {
+    return false;
+  }
+  return !posted_.empty();
+}
+
+// Waits for the posted messages, one after the other. The thread is alone by now.
 void Transport::flush() {
   class Sent : public Wait {
    public:
     Sent(Posted& message, const std::vector<int>& ranks)
         : Wait(message.header, message.group, ranks), message_(message) {}
     Progress step() override { return message_.departure.done() ? Progress::finished : Progress::idle; }
+    void stop() noexcept override { message_.departure.stop(); }
     std::vector<int> missing() const override { return {message_.peer}; }
 
    private:
@@ -345,16 +439,17 @@ void Transport::flush() {
 // Has no deadline: a rank may work on alone as long as it likes once nobody waits for its messages.
 void Transport::farewell() {
   flush();
+  Lock lock = enter();
   for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_) tell(peer, Kind::left, {});
   left_[static_cast<std::size_t>(rank_)] = 1;
   const auto all_gone = [&] { return std::all_of(left_.begin(), left_.end(), [](char c) { return c != 0; }); };
-  Patience patience;
-  for (look(); !all_gone() || !told_.empty(); look()) {
-    refuse_if_poisoned();
-    patience.pause(Progress::idle);
+  Patience patience(false);
+  for (look(lock); !all_gone() || !told_.empty(); look(lock)) {
+    refuse(lock);
+    patience.pause(Progress::idle, false);
   }
-  refuse_if_poisoned();
+  refuse(lock);
   check(MPI_Cancel(&heard_), "MPI_Cancel");
   check(MPI_Wait(&heard_, MPI_STATUS_IGNORE), "MPI_Wait");
   check(MPI_Finalize(), "MPI_Finalize");
@@ -367,17 +462,26 @@ void Transport::prepare_exit() noexcept {
         std::fflush(stdout);
         MPI_Abort(MPI_COMM_WORLD, kExitStuckRank);
       });
+    try {
+      const Lock lock = enter();
+      for (int peer = 0; !abandoned_ && peer < size_; ++peer)
+        if (peer != rank_) tell(peer, Kind::spoken, {});
+    } catch (const std::exception&) {  // they will hear of its end
+    }
     return;
   }
   const auto until = Clock::now() + kLinger;
   while (Clock::now() < until) {
     std::this_thread::sleep_for(Milliseconds(1));
     try {
-      if (!abandoned_) look();
+      Lock lock = enter();
+      if (!abandoned_) look(lock);
     } catch (...) {  // MPI has nothing more to give
       abandoned_ = true;
     }
   }
+  // Still here: the speaker has not ended.
+  if (!spoken_ && rank_ == (speaker_ == 0 ? 1 : 0)) speaks_ = true;
 }
 
 }  // namespace quadrille::mpi

@@ -162,9 +162,11 @@ void Room::enter(int rank, const Guest& guest) {
     changed_.notify_all();
     return;
   }
-  lock.unlock();
-  spin_while(opened_, round);
-  lock.lock();
+  if (!guest.sleeps) {
+    lock.unlock();
+    spin_while(opened_, round);
+    lock.lock();
+  }
   bool expired = false;
   while (opened_.load(std::memory_order_relaxed) == round) {
     world_.refuse_if_poisoned();  // the round did not open and never will: nobody touches our buffers
@@ -181,7 +183,7 @@ void Room::enter(int rank, const Guest& guest) {
   }
 }
 
-void Room::leave() noexcept {
+void Room::leave(bool sleeps) noexcept {
   std::unique_lock lock(mutex_);
   const std::uint64_t round = closed_.load(std::memory_order_relaxed);
   if (--working_ == 0) {
@@ -190,9 +192,11 @@ void Room::leave() noexcept {
     changed_.notify_all();
     return;
   }
-  lock.unlock();
-  spin_while(closed_, round);
-  lock.lock();
+  if (!sleeps) {
+    lock.unlock();
+    spin_while(closed_, round);
+    lock.lock();
+  }
   changed_.wait(lock, [&] { return closed_.load(std::memory_order_relaxed) != round; });
 }
 

@@ -69,10 +69,11 @@ class Room {
     void* out = nullptr;
     const void* in = nullptr;
     const std::string* text = nullptr;
+    bool sleeps = false;  // gives its core away at once while it waits
   };
   // Between enter and leave, `guests` of all ranks may be used. leave() never throws and waits for those at work only.
   void enter(int rank, const Guest&);
-  void leave() noexcept;
+  void leave(bool sleeps) noexcept;
   const std::vector<Guest>& guests() const { return guests_; }
 
   // Messages from rank to rank. `put` copies and returns; `announce` names a place for the number-th message, so that

@@ -34,13 +34,16 @@ constexpr double kLeastGrace = 1;  // seconds
 // Leaves the room on every path out of the work.
 class Visit {
  public:
-  Visit(Room& room, int rank, const Room::Guest& guest) : room_(room) { room_.enter(rank, guest); }
-  ~Visit() { room_.leave(); }
+  Visit(Room& room, int rank, const Room::Guest& guest) : room_(room), sleeps_(guest.sleeps) {
+    room_.enter(rank, guest);
+  }
+  ~Visit() { room_.leave(sleeps_); }
   Visit(const Visit&) = delete;
   Visit& operator=(const Visit&) = delete;
 
  private:
   Room& room_;
+  const bool sleeps_;
 };
 
 std::byte* at(void* base, std::int64_t bytes) { return static_cast<std::byte*>(base) + bytes; }
@@ -102,7 +105,7 @@ class ThreadGroup : public Group {
  private:
   // Buffers stay alive until leave(), which no rank passes while another works: no references need to be kept.
   void collective(const Header& header, const Tensor& out, const Tensor& in) override {
-    const Visit visit(*room_, rank(), {header, out.data(), in.data(), nullptr});
+    const Visit visit(*room_, rank(), {header, out.data(), in.data(), nullptr, sleeps()});
     work(header, rank(), room_->guests());
   }
 
@@ -118,7 +121,7 @@ class ThreadGroup : public Group {
     const std::string text = mine.text();
     std::vector<std::string> texts;
     {
-      const Visit visit(*room_, rank(), {header, nullptr, nullptr, &text});
+      const Visit visit(*room_, rank(), {header, nullptr, nullptr, &text, sleeps()});
       for (const auto& guest : room_->guests()) texts.push_back(*guest.text);
     }
     std::vector<Json> values;

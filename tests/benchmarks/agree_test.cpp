@@ -11,8 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "parallelism/forwarding_communicator.h"
 #include "parallelism/world.h"
-#include "tests/parallelism/forwarding_communicator.h"
 
 namespace quadrille {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "benchmarks/program.h"
 #include "core/error.h"
-#include "tests/parallelism/forwarding_communicator.h"
+#include "parallelism/forwarding_communicator.h"
 
 namespace quadrille {
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "core/error.h"
+#include "parallelism/forwarding_communicator.h"
 #include "parallelism/world.h"
-#include "tests/parallelism/forwarding_communicator.h"
 
 namespace quadrille {
 namespace {

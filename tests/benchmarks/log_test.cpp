@@ -52,17 +52,18 @@ TEST(Mllog, EachLineIsOnDiskAtOnceWithFileAndLine) {
 TEST(Tally, DifferenceAndRoundTrip) {
   Ledger ledger;
   ledger.work({10, 1, 2, 3, 4});
-  ledger.message("all_reduce", "data", {2, 100, 400, 0.5});
+  ledger.message("all_reduce", "data", {2, 100, 400, 0.5, 0.25});
   ledger.phase("forward", 1);
   const Tally before = Tally::of(ledger);
   ledger.work({5, 0, 0, 0, 1});
-  ledger.message("all_reduce", "data", {1, 50, 200, 0.25});
+  ledger.message("all_reduce", "data", {1, 50, 200, 0.25, 0.125});
   ledger.message("all_gather", "x", {1, 10, 40, 0.1});
   const Tally gain = tally_from(tally_json(Tally::of(ledger) - before));
   EXPECT_EQ(gain.work.useful, 5);
   EXPECT_EQ(gain.work.skipped, 1);
   EXPECT_EQ(gain.messages.size(), 2U);
   EXPECT_EQ(gain.messages.at({"data", "all_reduce"}).bytes, 200);
+  EXPECT_EQ(gain.messages.at({"data", "all_reduce"}).exposed, 0.125);
   EXPECT_TRUE(gain.phases.empty());
 }
 
@@ -75,6 +76,22 @@ TEST(Trace, IsStrictJsonInMicroseconds) {
   EXPECT_DOUBLE_EQ(event.at("ts").number(), 500000);
   EXPECT_DOUBLE_EQ(event.at("dur").number(), 250000);
   EXPECT_EQ(event.at("args").at("group").string(), "data");
+}
+
+TEST(Trace, ShowsCarriedMessagesOnATrackOfTheirOwn) {
+  Ledger ledger(true), beside(true, 1);
+  ledger.entry({Entry::Kind::message, "all_reduce", "data", {}, 1, 2});
+  beside.entry({Entry::Kind::message, "all_reduce", "data", {}, 1, 2});
+  ledger.take_over(beside);
+  const Json events = parse_json(fmt::format("[{}]", trace_events(ledger, 0, 3, "here")), "trace");
+  const std::int64_t own = events.at(events.size() - 2).at("tid").integer(),
+                     carried = events.at(events.size() - 1).at("tid").integer();
+  EXPECT_NE(own, carried);
+  std::string name;
+  for (const Json& event : events.items())
+    if (event.at("name").string() == "thread_name" && event.at("tid").integer() == carried)
+      name = event.at("args").at("name").string();
+  EXPECT_EQ(name, "message, carried");
 }
 
 }  // namespace

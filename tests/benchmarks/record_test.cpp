@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +22,10 @@ namespace {
 void check_schema(const Json& value, const Json& schema, const std::string& path) {
   if (const Json* one = schema.find("const")) {
     EXPECT_EQ(value, *one) << path;
+  }
+  if (const Json* all = schema.find("enum")) {
+    const auto& items = all->items();
+    EXPECT_NE(std::find(items.begin(), items.end(), value), items.end()) << path << " is " << value.text();
   }
   if (const Json* type = schema.find("type")) {
     const std::string& name = type->string();

@@ -45,7 +45,7 @@ Record good_record() {
   add_steps(r);
   r.flops = {1e9, 0.9e9, {8e9, 0.5e9, 0.25e9, 0.125e9, 2e9}, 10};
   r.peak = {100e9, 80e9, 3e9, 0.01, 2, "AVX2", "f32", 200e9, "a data sheet", ""};
-  r.traffic.push_back({"data", "all_reduce", 20, 1e6, 4e6, 0.01, 0.02});
+  r.traffic.push_back({"data", "all_reduce", 20, 1e6, 4e6, 0.01, 0.02, 0.005});
   for (int rank = 0; rank < 2; ++rank) {
     RankLine line;
     line.rank = rank, line.host = "here", line.device = "cpu", line.process = 42, line.cpus = {rank};

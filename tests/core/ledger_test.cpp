@@ -30,6 +30,36 @@ TEST(Ledger, AddsUpWorkMessagesAndPhases) {
   EXPECT_TRUE(ledger.messages().empty() && ledger.phases().empty());
 }
 
+TEST(Ledger, AThreadBesideExposesNothing) {
+  Ledger own, beside(false, 1);
+  own.message("all_reduce", "data", {.calls = 1, .bytes = 8, .seconds = 2, .exposed = 2});
+  beside.message("all_reduce", "data", {.calls = 1, .bytes = 8, .seconds = 3, .exposed = 3});
+  own.take_over(beside);
+  const Traffic& data = own.messages().at({"data", "all_reduce"});
+  EXPECT_EQ(data.calls, 2);
+  EXPECT_EQ(data.seconds, 5);
+  EXPECT_EQ(data.exposed, 2);
+  EXPECT_TRUE(beside.messages().empty());
+}
+
+TEST(Ledger, TakesOverEntriesOntoItsOwnClock) {
+  Ledger own(true);
+  while (own.now() < 1e-3) {}
+  Ledger beside(true, 1);
+  beside.entry({Entry::Kind::message, "all_reduce", "data", {}, 0, 0.5});
+  own.entry({Entry::Kind::message, "send", "data", {}, 0, 7});
+  own.take_over(beside);
+  own.take_over(beside);
+  own.op("linear", {});
+  ASSERT_EQ(own.entries().size(), 3u);
+  const Entry& carried = own.entries()[1];
+  EXPECT_EQ(own.entries()[0].track, 0);
+  EXPECT_EQ(carried.track, 1);
+  EXPECT_GE(carried.begin, 1e-3);
+  EXPECT_DOUBLE_EQ(carried.end - carried.begin, 0.5);
+  EXPECT_EQ(own.entries()[2].begin, 7);  // where this thread's last one ended, not the other's
+}
+
 TEST(Ledger, KeepsEntriesOnlyWhenAsked) {
   Ledger totals, full(true);
   Entry entry;

@@ -46,7 +46,10 @@ passing = {"mesh": [["a", 2], ["b", "*"]], "axes": {"batch": "a", "heads": ["b"]
 seed("strategy", "passing", b"\x03" + json.dumps(passing).encode())
 wide = {"mesh": [["a", 1 << 24], ["b", 1 << 24], ["c", 1 << 24], ["d", "*"]], "axes": {"batch": "a"}}
 seed("strategy", "wide", b"\x07" + json.dumps(wide).encode())
-words("strategy", tables + [json.dumps(passing)], big)
+context = {"mesh": [["c", 4], ["x", "*"]], "axes": {"sequence": ["c", "x"], "heads": "x"},
+           "context": {"attention": "ring", "balanced": True}}
+seed("strategy", "context", b"\x07" + json.dumps(context).encode())
+words("strategy", tables + [json.dumps(passing), json.dumps(context)], big)
 
 tiny = {"kind": "gpt", "layers": 1, "embed": 8, "heads": 4, "mlp": 32, "tokens": 8, "vocabulary": 13, "dropout": 0.1}
 schooling = {"batch_size": 8, "steps": 20, "clip_norm": 0.5, "label_smoothing": 0.1, "dtype": "f64",

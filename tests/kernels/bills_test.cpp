@@ -108,6 +108,20 @@ TEST_F(Bills, AttentionOfLaterQueriesSeesMore) {
   EXPECT_EQ(attention_pairs(nothing, 1), 0);
 }
 
+TEST_F(Bills, AttentionOfTwoRunsCountsPositions) {
+  // Queries at 2, 3, 8, 9; keys at 1, 2, 7, 8, 9: seen are 2, 2, 4, 5. The first to see each
+  // key are 0, 0, 2, 2, 3.
+  Attention how{.rows = 1, .q_tokens = 4, .kv_tokens = 5, .groups = 1, .queries = 1, .head = 1, .q_width = 1};
+  how.kv_width = 2, how.q_first = 2, how.q_jump = {2, 4}, how.kv_first = 1, how.kv_jump = {2, 4};
+  const std::int64_t seen[] = {2, 2, 4, 5}, first[] = {0, 0, 2, 2, 3};
+  for (std::int64_t t = 0; t < 4; ++t) EXPECT_EQ(visible_keys(how, t), seen[t]) << t;
+  for (std::int64_t k = 0; k < 5; ++k) EXPECT_EQ(first_seeing(how, k), first[k]) << k;
+  EXPECT_EQ(attention_pairs(how, 1), 13);
+  how.q_jump = {}, how.kv_jump = {};
+  EXPECT_EQ(attention_pairs(how, 1), 2 + 3 + 4 + 5);
+  EXPECT_EQ(first_seeing(how, 4), 3);
+}
+
 TEST_F(Bills, CountingRefusesABlockOfNothing) { EXPECT_THROW(make_counting_ops(0), Error); }
 
 }  // namespace

@@ -160,6 +160,11 @@ Cost BrokenOps::attention_backward(Stream& stream, const Tensor& dq, const Tenso
   });
 }
 
+Cost BrokenOps::attention_merge(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& part_out,
+                                const Tensor& part_log_sum) const {
+  return spoil({&out, &log_sum}, [&] { return right_.attention_merge(stream, out, log_sum, part_out, part_log_sum); });
+}
+
 Cost BrokenOps::rotary(Stream& stream, const Tensor& out, const Tensor& x, const Rotary& how) const {
   return spoil({&out}, [&] { return right_.rotary(stream, out, x, changed(how, forgetting_.rotary)); });
 }

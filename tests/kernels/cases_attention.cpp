@@ -2,7 +2,9 @@
 // Cases of attention and rotary positions.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "tests/kernels/op_cases.h"
 
@@ -32,7 +34,7 @@ void with_dropout(Attention& a, double probability) {
   a.dropout = probability;
   a.key = 99;
   a.first_row = 3, a.first_head = 2, a.heads_global = a.groups * a.queries + 4;
-  a.q_global = a.q_first + a.q_tokens + 1, a.kv_global = a.kv_first + a.kv_tokens + 2;
+  a.q_global = a.q_first + a.q_tokens + a.q_jump.by + 1, a.kv_global = a.kv_first + a.kv_tokens + a.kv_jump.by + 2;
 }
 
 struct Shapes {
@@ -109,11 +111,64 @@ std::vector<std::pair<std::string, Trial>> trials() {
     t.how.q_first = 4, t.how.kv_first = 1;
     with_dropout(t.how, 0.2);
   });
+  // Two runs of positions, as a rank holds them when causal work is balanced.
+  const auto runs = [&](const std::string& name, const Sizes& s, bool causal, Jump q, Jump kv, double probability) {
+    add(name, s, gathered, causal, [&](Trial& t) {
+      t.how.q_first = 2, t.how.q_jump = q, t.how.kv_first = 1, t.how.kv_jump = kv;
+      if (probability > 0) with_dropout(t.how, probability);
+    });
+  };
+  runs("causal, queries jump", {2, 6, 14, 2, 2, 8}, true, {3, 5}, {}, 0);
+  runs("causal, keys jump", {2, 8, 6, 2, 1, 8}, true, {}, {3, 4}, 0);
+  runs("causal, both jump, dropout", {2, 8, 6, 1, 2, 8}, true, {4, 2}, {3, 4}, 0.2);
+  runs("full, both jump, dropout", {1, 6, 4, 1, 2, 8}, false, {3, 5}, {2, 8}, 0.3);
+  runs("causal, both jump, several tiles", {1, 150, 200, 1, 2, 16}, true, {75, 90}, {100, 70}, 0.1);
+  runs("causal, queries jump past keys", {1, 100, 40, 2, 1, 8}, true, {50, 100}, {7, 60}, 0);
+  runs("causal, a jump that nobody reaches", {1, 7, 9, 2, 1, 8}, true, {7, 10}, {9, 10}, 0);
   // Scores of up to about 100: f32 leaves an absolute error of 1e-5 in them, and the exponential keeps it.
   add("packed causal, large scores", {2, 21, 21, 1, 1, 16}, packed, true,
       [](Trial& t) { t.deviation = 5, t.tolerance = 1e-4; });
   add("packed causal, other scale", {2, 9, 9, 1, 1, 8}, packed, true, [](Trial& t) { t.how.scale = 0.1; });
   return out;
+}
+
+// `blind`: how many queries of each part saw no key; half of them are the same ones.
+void run_merge(Bench& b, const Sizes& s, std::int64_t blind) {
+  const Attention how = attention_of(s, Layout::packed, true);
+  const Shapes shapes = shapes_of(how);
+  Numbers out[2], log_sum[2];
+  for (int part = 0; part < 2; ++part) {
+    out[part] = b.normals(shapes.out.count());
+    log_sum[part] = b.normals(shapes.log_sum.count(), 2, 3 * part);
+    const std::int64_t from = part * (blind / 2);
+    for (std::int64_t k = from; k < std::min(from + blind, s.q_tokens); ++k)
+      for (std::int64_t brg = 0; brg < s.rows * s.groups * s.queries; ++brg) {
+        const std::int64_t query = brg % s.queries, group = brg / s.queries % s.groups,
+                           row = brg / s.queries / s.groups;
+        log_sum[part][static_cast<std::size_t>(brg * s.q_tokens + k)] = -INFINITY;
+        const std::int64_t first = (((row * s.q_tokens + k) * s.groups + group) * s.queries + query) * s.head;
+        for (std::int64_t d = first; d < first + s.head; ++d) out[part][static_cast<std::size_t>(d)] = 0;
+      }
+  }
+  const Tensor to = b.put(shapes.out, out[0]), sums = b.put(shapes.log_sum, log_sum[0]);
+  b.bill(b.ops().attention_merge(b.stream(), to, sums, b.put(shapes.out, out[1]), b.put(shapes.log_sum, log_sum[1])));
+  b.result("out", to, 1e-6);
+  b.result("log_sum", sums, 1e-6);
+}
+
+void add_merge(std::vector<OpCase>& cases) {
+  const std::tuple<const char*, Sizes, std::int64_t> some[] = {
+      {"one head", {2, 5, 5, 1, 1, 8}, 0},        {"groups", {2, 7, 7, 3, 1, 5}, 0},
+      {"grouped queries", {2, 9, 9, 2, 3, 8}, 0}, {"blind queries", {2, 9, 9, 2, 2, 4}, 3},
+      {"one side blind", {1, 4, 4, 2, 1, 8}, 4},  {"many tokens", {1, 300, 300, 2, 2, 32}, 7}};
+  for (const auto& [name, sizes, blind] : some)
+    cases.push_back(
+        {"attention_merge", fmt::format("attention_merge {}", name), [sizes = sizes, blind = blind](Bench& b) {
+           Sizes nothing = sizes;
+           nothing.rows = 0;
+           run_merge(b, nothing, blind);
+           run_merge(b, sizes, blind);
+         }});
 }
 
 void run_rotary(Bench& b, const Rotary& how) {
@@ -134,6 +189,8 @@ void add_rotary(std::vector<OpCase>& cases) {
       {"later tokens", {.rows = 2, .tokens = 3, .groups = 1, .width = 18, .heads = 2, .head = 6, .first_token = 8190}},
       {"other base",
        {.rows = 2, .tokens = 3, .groups = 1, .width = 18, .heads = 2, .head = 6, .first_token = 100, .base = 5e5}},
+      {"a jump",
+       {.rows = 2, .tokens = 6, .groups = 2, .width = 18, .heads = 2, .head = 6, .first_token = 4, .jump = {2, 50}}},
       {"no head turned", {.rows = 2, .tokens = 3, .groups = 1, .width = 18, .heads = 0, .head = 6, .first_token = 1}}};
   for (auto [name, how] : some)
     for (const bool inverse : {false, true}) {
@@ -160,6 +217,7 @@ void add_attention_cases(std::vector<OpCase>& cases) {
                          run(b, nothing);
                          run(b, trial);
                        }});
+  add_merge(cases);
   add_rotary(cases);
 }
 

@@ -150,6 +150,10 @@ void add_dropout(std::vector<OpCase>& cases) {
                        drop(b, 0, part);
                        drop(b, 4, part);
                      }});
+    Dropout jumping = part;
+    jumping.jump = {2, 6}, jumping.tokens += 6;
+    cases.push_back(
+        {"dropout", fmt::format("dropout {} of two runs of tokens", p), [jumping](Bench& b) { drop(b, 4, jumping); }});
   }
 }
 

@@ -96,6 +96,20 @@ TEST_P(Refusals, Attention) {
           {"attention_backward", "packed layout"});
   how.kv_offset = 8, how.dropout = 0.1;
   refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, how); }, {"attention", "heads [0, 2)"});
+  how.dropout = 0, how.q_jump = {1, -1};
+  refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, how); }, {"attention", "query positions", "by -1"});
+  const Tensor part_out = f32({1, 2, 1, 8}), part_log_sum = f32({1, 1, 2, 2});
+  refused(
+      [&] {
+        ops().attention_merge(s(), out, log_sum, f32({1, 2, 1, 4}), part_log_sum);
+      },
+      {"attention_merge", "part_out"});
+  refused(
+      [&] {
+        ops().attention_merge(s(), out, f32({1, 2, 2, 1}), part_out, f32({1, 2, 2, 1}));
+      },
+      {"attention_merge", "rows, tokens and groups alike"});
+  refused([&] { ops().attention_merge(s(), out, log_sum, out, part_log_sum); }, {"attention_merge", "part_out"});
   refused(
       [&] { ops().rotary(s(), qkv, qkv, {.rows = 1, .tokens = 2, .groups = 1, .width = 16, .heads = 5, .head = 4}); },
       {"rotary", "heads"});

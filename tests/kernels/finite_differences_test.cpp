@@ -246,6 +246,35 @@ TEST(FiniteDifferences, AttentionWhereSomeQueriesSeeNothing) {
   check_attention_gradient(how, false);
 }
 
+// Keys in two blocks, as they come round a ring: parts are merged forward; backward each block alone with the merged
+// output and log-sums.
+TEST(FiniteDifferences, AttentionOfMergedBlocksOfKeys) {
+  ReferenceBench b(10);
+  Attention near = attention_apart(), far = near;
+  near.q_first = far.q_first = 2, near.q_jump = far.q_jump = {2, 5};
+  far.kv_first = 3, far.kv_jump = {4, 2}, near.kv_tokens = 3;
+  drop_some(near), drop_some(far);
+  const Shape q_shape{2, 4, 2, 6}, out_shape = q_shape, sum_shape{2, 2, 3, 4};
+  const Tensor q = b->normal(q_shape), keys[] = {b->normal({2, 3, 2, 4}), b->normal({2, 7, 2, 4})};
+  const Tensor out = b->unset(out_shape), log_sum = b->unset(sum_shape), part_out = b->unset(out_shape),
+               part_log_sum = b->unset(sum_shape), dout = b->normal(out_shape);
+  const auto loss = [&] {
+    b->ops().attention(b->stream(), out, log_sum, q, keys[0], near);
+    b->ops().attention(b->stream(), part_out, part_log_sum, q, keys[1], far);
+    b->ops().attention_merge(b->stream(), out, log_sum, part_out, part_log_sum);
+    return weighed(*b, out, dout);
+  };
+  loss();
+  const Tensor dq = b->unset(q_shape), part_dq = b->unset(q_shape),
+               dkeys[] = {b->unset({2, 3, 2, 4}), b->unset({2, 7, 2, 4})};
+  b->ops().attention_backward(b->stream(), dq, dkeys[0], dout, out, log_sum, q, keys[0], near);
+  b->ops().attention_backward(b->stream(), part_dq, dkeys[1], dout, out, log_sum, q, keys[1], far);
+  b->ops().add(b->stream(), dq, dq, part_dq);
+  expect_gradient("q", q, b->read(dq), loss);
+  expect_gradient("near keys", keys[0], b->read(dkeys[0]), loss);
+  expect_gradient("far keys", keys[1], b->read(dkeys[1]), loss);
+}
+
 TEST(FiniteDifferences, RotaryInverse) {
   ReferenceBench b(9);
   Rotary how{.rows = 2, .tokens = 3, .groups = 2, .width = 16, .heads = 3, .head = 4, .first_token = 5};

@@ -71,7 +71,7 @@ TEST(OpCases, NamesAreUniqueAndEveryOpHasSeveral) {
     EXPECT_TRUE(names.insert(c.name).second) << c.name;
     ++per_op[c.op];
   }
-  EXPECT_EQ(per_op.size(), 28u);  // the functions of Ops
+  EXPECT_EQ(per_op.size(), 29u);  // the functions of Ops
   for (const auto& [op, count] : per_op) EXPECT_GE(count, 5) << op;
 }
 
@@ -136,6 +136,7 @@ std::vector<Forgotten> forgotten_options() {
   add("dropout key", {"dropout"}, &Forgetting::dropout, [](Dropout& d) { d.key = 1; });
   add("dropout row", {"dropout"}, &Forgetting::dropout, [](Dropout& d) { d.first_row = 0; });
   add("dropout token", {"dropout"}, &Forgetting::dropout, [](Dropout& d) { d.first_token = 0; });
+  add("dropout jump", {"dropout"}, &Forgetting::dropout, [](Dropout& d) { d.jump = {}; });
   add("dropout feature", {"dropout"}, &Forgetting::dropout, [](Dropout& d) { d.first_feature = 0; });
   add("dropout features", {"dropout"}, &Forgetting::dropout, [](Dropout& d) { d.features *= 2; });
   const std::vector<std::string> attentions{"attention", "attention_backward"};
@@ -144,6 +145,8 @@ std::vector<Forgotten> forgotten_options() {
   attention("scale", [](Attention& a) { a.scale *= 1.01; });
   attention("q_first", [](Attention& a) { a.q_first = 0; });
   attention("kv_first", [](Attention& a) { a.kv_first = 0; });
+  attention("q_jump", [](Attention& a) { a.q_jump = {}; });
+  attention("kv_jump", [](Attention& a) { a.kv_jump = {}; });
   attention("attention dropout", [](Attention& a) { a.dropout = 0; });
   attention("attention dropout row", [](Attention& a) { a.first_row = 0; });
   attention("attention dropout head", [](Attention& a) { a.first_head = 0; });
@@ -154,6 +157,7 @@ std::vector<Forgotten> forgotten_options() {
   rotary("rotary inverse", [](Rotary& r) { r.inverse = !r.inverse; });
   rotary("rotary base", [](Rotary& r) { r.base *= 1.1; });
   rotary("rotary first token", [](Rotary& r) { r.first_token = 0; });
+  rotary("rotary jump", [](Rotary& r) { r.jump = {}; });
   rotary("rotary heads", [](Rotary& r) { r.heads = r.width / r.head; });
   const std::vector<std::string> losses{"cross_entropy_sums", "cross_entropy_loss", "cross_entropy_backward"};
   add("smoothing", {losses[1], losses[2]}, &Forgetting::cross_entropy, [](CrossEntropy& c) { c.smoothing = 0; });

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 quadrille_test(worlds_test
-  SOURCES conformance.cpp threads_test.cpp counting_test.cpp mesh_test.cpp schedule_test.cpp
+  SOURCES conformance.cpp threads_test.cpp counting_test.cpp mesh_test.cpp schedule_test.cpp courier_test.cpp links_test.cpp
   LIBRARIES quadrille_parallelism)
 
 # Everything over MPI runs in processes of its own, started by the launcher that CMake found beside the library.
@@ -21,10 +21,16 @@ if(HAVE_MPI AND MPIEXEC_EXECUTABLE)
   foreach(ranks 1 2 3 4)
     mpi_case(conformance ${ranks} conformance ${ranks})
   endforeach()
+  foreach(ranks 2 4)
+    mpi_case(carried ${ranks} carried ${ranks})
+  endforeach()
   mpi_case(chunks 2 conformance 0 30 1000)   # messages cut at 1000 bytes instead of 2^30
   mpi_case(throw 4 throw 0 SAYS "rank 3 on .*: the last wheel came off")
   mpi_case(throw_all 4 throw-all 0 SAYS "rank [0-3] on .*: rank [0-3] and everybody else")
   mpi_case(throw_beside_receive 3 throw-beside-receive 0 SAYS "rank 2 on .*: the last wheel came off")
+  mpi_case(throw_beside_courier 4 throw-beside-courier 0 SAYS "rank 3 on .*: the last wheel came off")
+  mpi_case(sleep_beside_courier 3 sleep-beside-courier 0 1 SAYS "rank [0-2] on .*: all_reduce of [0-9]+ f32, number [0-9]+ in group line waited 1 s and gave up: ranks? ")
+  mpi_case(hang_beside_courier 2 hang-beside-courier 0 1 SAYS "rank 1 on .*: all_reduce of 3000000 f32, number 1 in group bulk waited 1 s and gave up: rank 0 had not arrived")
   mpi_case(sleep 4 sleep 0 0.5 SAYS "rank [0-2] on .*: all_reduce of 1234 f32, number 2 in group world waited 0.5 s and gave up: rank 3 had not arrived")
   mpi_case(sleep_in_transfer 3 sleep-in-transfer 0 1 SAYS "rank [01] on .*: all_reduce of 3000000 f32.*rank 2 had not arrived")
   mpi_case(operation 3 operation 0 SAYS "group world disagree.*called barrier")

@@ -13,8 +13,12 @@
 namespace quadrille {
 namespace {
 
+// Every fifth of them: the whole list is visited by the program itself, as a test of its own (tests/benchmarks).
 std::vector<LawLayout> layouts_of(int ranks) {
-  return LawSpace("gpt", ranks, backend_named("reference")).layouts(false);
+  std::vector<LawLayout> few;
+  const std::vector<LawLayout> all = LawSpace("gpt", ranks, backend_named("reference")).layouts();
+  for (std::size_t k = 0; k < all.size(); k += 5) few.push_back(all[k]);
+  return few;
 }
 
 LawVisit on_threads(int ranks) {
@@ -29,18 +33,21 @@ std::string text_of(const LawFinding& finding) {
   return text;
 }
 
-TEST(Check, EveryLayoutOfTwoRanksEqualsTheSerialRun) {
+TEST(Check, LayoutsOfTwoRanksEqualTheSerialRun) {
   const std::vector<LawLayout> layouts = layouts_of(2);
   std::size_t told = 0;
   LawVisit how = on_threads(2);
-  how.tell = [&](const LawFinding& finding) { EXPECT_EQ(finding.layout, told++); };
+  how.tell = [&](const LawLayout&, const LawFinding& finding) { EXPECT_EQ(finding.layout, told++); };
   for (const LawFinding& finding : visit(layouts, how))
     EXPECT_TRUE(finding.good()) << layouts[finding.layout].name << text_of(finding);
   EXPECT_EQ(told, layouts.size());
 }
 
 TEST(Check, NamesWhatIsWrongWhereAMessageIsLost) {
-  const std::vector<LawLayout> layouts = layouts_of(2);
+  std::vector<LawLayout> layouts = LawSpace("gpt", 2, backend_named("reference")).layouts();
+  std::erase_if(layouts, [](const LawLayout& layout) {  // those that sum whole gradients over data, and a few without
+    return layout.name.find("store") != std::string::npos || layout.name.find("y=2") != std::string::npos;
+  });
   LawVisit how = on_threads(2);
   how.wrap = [](std::unique_ptr<Communicator> right) {
     return std::make_unique<FaultyCommunicator>(std::move(right),
@@ -49,7 +56,7 @@ TEST(Check, NamesWhatIsWrongWhereAMessageIsLost) {
   int wrong = 0;
   for (const LawFinding& finding : visit(layouts, how)) {
     const bool has_data = layouts[finding.layout].name.find("data=2") != std::string::npos;
-    EXPECT_TRUE(has_data || finding.good()) << layouts[finding.layout].name << text_of(finding);
+    EXPECT_EQ(!has_data, finding.good()) << layouts[finding.layout].name << text_of(finding);
     if (finding.good()) continue;
     ++wrong;
     // Weights that were updated by different gradients are no replicas any more.
@@ -67,6 +74,15 @@ TEST(Check, NamesTheTensorAndBothNumbers) {
   const std::string text = text_of(finding);
   for (const char* part : {"loss of step 1", "gradient of layers.0.up.weight[", "found ", "wanted ", "bound "})
     EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+}
+
+TEST(Check, NamesTheTensorsOfADroppedLayer) {
+  std::vector<LawLayout> layouts = layouts_of(1);
+  layouts.resize(1);
+  layouts[0].workload.model.set("layers", 2);
+  const LawFinding finding = visit(layouts, on_threads(1)).front();
+  EXPECT_NE(finding.refusal.find("gradient of layers.2."), std::string::npos) << finding.refusal;
+  EXPECT_NE(finding.refusal.find("is missing"), std::string::npos) << finding.refusal;
 }
 
 TEST(Distances, FindTheWorstPlaceAndNeverTakeWhatIsNoNumberForEqual) {

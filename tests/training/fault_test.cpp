@@ -2,6 +2,8 @@
 // The law tests have teeth: faults are planted one at a time, in messages and in ops, and each must be noticed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "kernels/backend.h"
 #include "tests/kernels/broken.h"
@@ -15,6 +17,8 @@ constexpr const char* kDataTensor =
     R"({"mesh": [["data", 2], ["x", 2]], "axes": {"batch": "data", "heads": "x", "mlp": "x", "vocab": "x"}})";
 constexpr const char* kFourD =
     R"({"mesh": [["data", 2], ["y", 2], ["x", 2]], "axes": {"batch": "data", "embed": "y", "heads": "x", "mlp": "x", "vocab": "x"}})";
+constexpr const char* kStored =
+    R"({"mesh": [["z", 2]], "axes": {"batch": "z"}, "store": {"weights": "z", "gradients": "z", "optimizer": "z"}})";
 constexpr const char* kSequence =
     R"({"mesh": [["x", 2]], "axes": {"heads": "x", "mlp": "x", "vocab": "x", "sequence": "x"}})";
 
@@ -33,6 +37,9 @@ const std::vector<Planted> kMessages = {
     {"totals_not_summed_over_the_world", kDataTensor, 4, {"all_reduce", "data+x", Effect::left_out}},
     {"features_not_summed_over_y", kFourD, 8, {"all_reduce", "y", Effect::left_out, 200}},
     {"norm_statistics_not_summed_over_y", kFourD, 8, {"all_reduce", "y", Effect::left_out, 2, 64}},
+    {"stored_weights_gathered_in_the_wrong_order", kStored, 2, {"all_gather", "z", Effect::wrong_place}},
+    {"stored_weights_stale", kStored, 2, {"all_gather", "z", Effect::stale}},
+    {"stored_gradients_not_summed", kStored, 2, {"reduce_scatter", "z", Effect::left_out}},
     {"sequence_gathered_in_the_wrong_order", kSequence, 2, {"all_gather", "x", Effect::wrong_place}},
     {"sequence_scattered_without_a_sum", kSequence, 2, {"reduce_scatter", "x", Effect::left_out}},
 };
@@ -108,6 +115,48 @@ TEST_P(OpFaults, AreNoticed) {
 }
 INSTANTIATE_TEST_SUITE_P(Each, OpFaults, ::testing::ValuesIn(op_faults()),
                          [](const auto& info) { return info.param.name; });
+
+// A bias that every rank of a debt adds: it is in the sum once too often.
+class BiasTwice : public BrokenOps {
+ public:
+  BiasTwice() : BrokenOps(reference_ops(), Fault::none) {}
+  Cost add_bias(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& bias) const override {
+    BrokenOps::add_bias(stream, out, x, bias);
+    return BrokenOps::add_bias(stream, out, out, bias);
+  }
+};
+
+// Gradients of the mean over a micro-batch's own labels: right only where all micro-batches have equally many.
+class MeanOfMicroBatch : public BrokenOps {
+ public:
+  MeanOfMicroBatch() : BrokenOps(reference_ops(), Fault::none) {}
+  Cost cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
+                              const Tensor& sums, const Tensor& labels, const CrossEntropy& how) const override {
+    const Cost cost = BrokenOps::cross_entropy_backward(stream, dlogits, logits, max, sums, labels, how);
+    const auto ids = labels.host<std::int32_t>();
+    const auto counted = std::count_if(ids.begin(), ids.end(), [](std::int32_t id) { return id >= 0; });
+    constexpr double kMean = 18;  // labels of a micro-batch on average: 144 of 8 micro-batches
+    for (double& d : dlogits.host<double>()) d *= kMean / static_cast<double>(std::max<std::ptrdiff_t>(1, counted));
+    return cost;
+  }
+};
+
+template <class Wrong>
+std::string noticed_with(const char* table, int ranks) {
+  const auto w = toy::workload({}, {{"micro_batch", 2}});
+  const Wrong wrong;
+  planted_ops = &wrong;
+  toy::Hooks hooks;
+  hooks.ops = []() -> const Ops& { return *planted_ops; };
+  return toy::difference(toy::train(w, "{}", 1, 1), toy::train(w, table, ranks, 1, "reference", hooks), toy::kF64);
+}
+
+TEST(OpFault, ABiasAddedTwiceIsNoticed) { EXPECT_NE(noticed_with<BiasTwice>(kDataTensor, 4), ""); }
+TEST(OpFault, AWrongWeightOfMicroBatchesIsNoticed) {
+  const std::string noticed = noticed_with<MeanOfMicroBatch>(kDataTensor, 4);
+  EXPECT_NE(noticed.find("gradient of "), std::string::npos);
+  EXPECT_EQ(noticed.find("loss of "), std::string::npos) << "the loss itself is right";
+}
 
 // A parameter counted on every replica, or weights that drift apart between replicas.
 TEST(Replicas, ThatDriftApartAreNoticed) {

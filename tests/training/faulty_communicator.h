@@ -3,20 +3,23 @@
 // The law tests must notice every such fault.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "tests/parallelism/forwarding_communicator.h"
+#include "parallelism/forwarding_communicator.h"
 
 namespace quadrille {
 
 struct MessageFault {
   std::string kind;   // "all_reduce", "all_gather", "reduce_scatter"
   std::string group;  // "x", "data", "data+x": name of the group
-  enum class Effect : std::uint8_t { left_out, paid_twice, wrong_place } effect = Effect::left_out;
+  enum class Effect : std::uint8_t { left_out, paid_twice, wrong_place, stale } effect = Effect::left_out;
   int smallest = 2, largest = 1 << 30;  // only messages of this many elements
 };
 
@@ -38,6 +41,12 @@ class FaultyCommunicator : public ForwardingCommunicator {
       return Ticket();
     }
     right_->all_gather(full, mine, s).wait(s);
+    if (fault_.effect == MessageFault::Effect::stale) {  // what the first gather of this size brought
+      const std::span<double> numbers = full.host<double>();
+      const auto [at, is_first] = gathered_.try_emplace(full.count(), numbers.begin(), numbers.end());
+      if (!is_first) std::copy(at->second.begin(), at->second.end(), numbers.begin());
+      return Ticket();
+    }
     const std::int64_t n = mine.count();
     const Tensor first = s.device().empty({n}, full.dtype());  // the first two parts change places
     s.copy(first, full.rows(0, n));
@@ -59,6 +68,7 @@ class FaultyCommunicator : public ForwardingCommunicator {
     return fault_.kind == kind && fault_.group == name() && elements >= fault_.smallest && elements <= fault_.largest;
   }
   MessageFault fault_;
+  std::map<std::int64_t, std::vector<double>> gathered_;  // stale: by size
 };
 
 }  // namespace quadrille

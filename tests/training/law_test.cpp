@@ -127,6 +127,34 @@ INSTANTIATE_TEST_SUITE_P(Layouts, LawOfLlama,
                                                             "y2_x2", "data2_y2_x2", "tensor2_sequence"})),
                          kName);
 
+// More parts of the heads than there are keys and values: each part has a replica of those it meets.
+class LawOfReplicatedKeys : public ::testing::TestWithParam<Layout> {
+ protected:
+  static Workload shared_keys(const char* dtype, bool llama) {
+    if (!llama) return toy::workload({{"kv_heads", 1}}, {{"dtype", dtype}});
+    return toy::workload({{"kv_heads", 2}, {"heads", 8}, {"embed", 16}, {"positions", "rotary"}, {"bias", false}},
+                         {{"dtype", dtype}});
+  }
+};
+
+TEST_P(LawOfReplicatedKeys, OneStepInF64) {
+  for (const bool llama : {false, true})
+    EXPECT_EQ(differs(shared_keys("f64", llama), GetParam(), 1, toy::kF64), "") << llama;
+}
+
+TEST_P(LawOfReplicatedKeys, BillsAddUpToTheModelFormula) {
+  const auto run = toy::train(shared_keys("f64", false), GetParam().table, GetParam().ranks, 2);
+  EXPECT_NEAR((run.work.useful + run.work.skipped) / run.model_flops_full, 1.0, 1e-12);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, LawOfReplicatedKeys,
+                         ::testing::ValuesIn(layouts_named({"tensor4", "data2_tensor4", "data2_tensor4_sequence",
+                                                            "y2_x2", "tensor2_sequence"})),
+                         kName);
+INSTANTIATE_TEST_SUITE_P(Stores, LawOfReplicatedKeys,
+                         ::testing::ValuesIn(layouts_named({"axonn8", "axonn8_recomputed", "quad4d8"}, toy::kStores)),
+                         kName);
+
 // The whole batch at once against rows of two at a time, under each layout.
 class LawOfMicroBatches : public ::testing::TestWithParam<Layout> {};
 

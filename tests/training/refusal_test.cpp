@@ -30,7 +30,7 @@ void says(const std::string& message, const std::vector<std::string>& parts) {
 constexpr const char* kTensor3 = R"({"mesh": [["x", 3]], "axes": {"heads": "x", "mlp": "x", "vocab": "x"}})";
 
 TEST(Refusal, AllSizesThatDoNotDivideAtOnceWithTheirLegalParts) {
-  says(refusal(kTensor3, 3), {"3 sizes", "model.heads 4", "x = 3", "legal parts: 1, 2, 4", "model.kv_heads 4",
+  says(refusal(kTensor3, 3), {"3 faults", "model.heads 4", "x = 3", "legal parts: 1, 2, 4", "model.kv_heads 4",
                               "model.mlp 32", "1, 2, 4, 8, 16, 32"});
 }
 TEST(Refusal, AVocabularyNeedNotDivide) {
@@ -102,10 +102,111 @@ TEST(Refusal, WordsOfTheGrammarThatAreNotKnown) {
   says(refusal(R"({"sum": "twice"})", 1), {"twice", "together", "axis_by_axis"});
   says(refusal(R"({"overlap": ["everything"]})", 1), {"everything", "input_gradient"});
 }
+// One message for all that is wrong in table, model and sizes: nobody mends them one by one.
+TEST(Refusal, EverythingAtOnce) {
+  const std::string table = R"({"mesh": [["data", 2], ["x", 2], ["idle", 2]],
+      "axes": {"batch": ["data", "dta"], "head": "x", "mlp": "x"}, "passing": [["made", "sequence", "x"]],
+      "may_gather": ["everything"], "store": {"weights": ["data"]}, "sum": "twice", "recompute": "some",
+      "pipeline": {"axis": "pip"}, "overlap": ["all"], "context": {"attention": "stare"}, "colour": "red"})";
+  says(refusal(table, 8, {{"heads", 3}, {"dropout", 2.0}}), {"faults of this run on 8 ranks",
+                                                             "no axis \"dta\"",
+                                                             "it has data, x, idle",
+                                                             "unknown model axis \"head\"",
+                                                             "unknown model axis \"made\"",
+                                                             "unknown model axis \"everything\"",
+                                                             "store.weights",
+                                                             "add data to \"store.gradients\"",
+                                                             "\"twice\"",
+                                                             "together",
+                                                             "\"some\"",
+                                                             "selective",
+                                                             "no axis \"pip\"",
+                                                             "\"overlap\" names \"all\"",
+                                                             "\"stare\"",
+                                                             "ring",
+                                                             "colour",
+                                                             "mesh axis \"idle\" has 2 ranks",
+                                                             "model.heads 3",
+                                                             "model.dropout is 2"});
+  const std::string sizes = R"({"mesh": [["data", 3], ["y", 3], ["x", 3]],
+      "axes": {"batch": "data", "embed": "y", "heads": "x", "mlp": "x", "vocab": "x"}})";
+  says(refusal(sizes, 27), {"training.batch_size 8", "3 equal parts", "model.embed 8", "model.heads 4",
+                            "model.kv_heads 4", "model.mlp 32", "5 faults"});
+}
+
+// None of these could be allocated: they are refused by arithmetic.
+TEST(Refusal, ComesBeforeAnyMemoryIsAsked) {
+  const std::int64_t huge = std::int64_t{1} << 30;
+  const Changes model = {{"embed", huge}, {"mlp", huge}, {"vocabulary", huge}, {"layers", 10000}, {"heads", 4}};
+  says(refusal(R"({"mesh": [["x", 3]], "axes": {"mlp": "x"}})", 3, model),
+       {"model.mlp 1073741824", "legal parts: 1, 2, 4"});
+  says(refusal(R"({"mesh": [["data", 3]], "axes": {"batch": "data"}, "store": {"weights": "data"}})", 3, model),
+       {"each list must contain the one before"});
+}
+
+struct Refused {
+  std::string name, table;
+  int ranks;
+  std::vector<std::string> says;
+};
+void PrintTo(const Refused& r, std::ostream* out) { *out << r.name; }
+
+// One table for each rule of docs/strategies.md, with what its message must name: what was found and what is legal.
+const std::vector<Refused> kRefused = {
+    {"extents_above_the_ranks",
+     R"({"mesh": [["data", 4], ["x", 2]], "axes": {"batch": "data", "mlp": "x"}})",
+     4,
+     {"data 4 x x 2", "8 places", "4 ranks", "--ranks 8", "--set mesh.NAME=N"}},
+    {"open_extent_that_does_not_come_out",
+     R"({"mesh": [["data", "*"], ["x", 4]], "axes": {"batch": "data", "mlp": "x"}})",
+     6,
+     {"6 is not a multiple of 4", "--ranks 4"}},
+    {"an_edge_without_extent", R"({"mesh": [["data"]], "axes": {"batch": "data"}})", 2, {"[\"name\", extent]"}},
+    {"an_edge_twice", R"({"mesh": [["data", 2], ["data", 2]], "axes": {"batch": "data"}})", 4, {"data"}},
+    {"sequence_and_batch_on_one_edge",
+     R"({"mesh": [["c", 2]], "axes": {"batch": "c", "sequence": "c"}})",
+     2,
+     {"two axes of one value", "\"batch\" and \"sequence\"", "\"c\""}},
+    {"sequence_and_embed_on_one_edge",
+     R"({"mesh": [["y", 2]], "axes": {"embed": "y", "sequence": "y"}})",
+     2,
+     {"two axes of one value", "\"sequence\" and \"embed\""}},
+    {"an_edge_twice_in_one_axis",
+     R"({"mesh": [["data", 2]], "axes": {"batch": ["data", "data"]}})",
+     2,
+     {"\"data\" twice"}},
+    {"a_store_that_names_an_edge_twice",
+     R"({"mesh": [["data", 2]], "axes": {"batch": "data"}, "store": {"optimizer": ["data", "data"]}})",
+     2,
+     {"\"data\" twice"}},
+    {"gradients_in_more_parts_than_the_optimizer",
+     R"({"mesh": [["data", 2], ["depth", 2]], "axes": {"batch": ["data", "depth"]},
+         "store": {"gradients": ["data", "depth"], "optimizer": ["depth"]}})",
+     4,
+     {"store.gradients", "add data to \"store.optimizer\""}},
+    {"a_store_over_stages",
+     R"({"mesh": [["pipe", 2]], "pipeline": {"axis": "pipe"}, "store": {"optimizer": "pipe"}})",
+     2,
+     {"carries the pipeline's stages", "store", "axis of its own"}},
+    {"a_row_of_passing_that_is_no_row",
+     R"({"mesh": [["y", 2]], "axes": {"embed": "y"}, "passing": [["heads", "y"]]})",
+     2,
+     {"[made along, axis, mesh axis]"}},
+    {"a_key_nearly_right",
+     R"({"mesh": [["data", 2]], "axes": {"batch": "data"}, "stores": {}})",
+     2,
+     {"stores", "store"}},
+};
+
+class Refuses : public ::testing::TestWithParam<Refused> {};
+TEST_P(Refuses, WithItsOwnMessage) { says(refusal(GetParam().table, GetParam().ranks), GetParam().says); }
+INSTANTIATE_TEST_SUITE_P(Each, Refuses, ::testing::ValuesIn(kRefused),
+                         [](const auto& info) { return info.param.name; });
+
 TEST(Refusal, ModelsThatCannotBe) {
   says(refusal("{}", 1, {{"heads", 3}}), {"model.embed 8", "model.heads 3", "legal heads: 1, 2, 4, 8"});
   says(refusal("{}", 1, {{"heads", 3}, {"kv_heads", 2}, {"dropout", 2.0}}),
-       {"3 sizes", "model.heads 3", "model.kv_heads 2", "model.dropout is 2"});
+       {"3 faults", "model.heads 3", "model.kv_heads 2", "model.dropout is 2"});
   says(refusal("{}", 1, {{"layers", 1000000}}), {"model.layers is 1000000", "from 1 to 10000"});
   says(refusal("{}", 1, {{"kv_heads", 3}}), {"model.heads 4", "model.kv_heads 3"});
   says(refusal("{}", 1, {{"layer", 3}}), {"layer", "layers"});

@@ -33,9 +33,9 @@ Outcome train_rank(std::unique_ptr<Communicator> world, const Workload& w, const
   const int rank = world->rank(), ranks = world->size();
   if (backend.use_threads) backend.use_threads(1);
   if (hooks.world) world = hooks.world(std::move(world));
-  const Mesh mesh(std::move(world), mesh_of(w.strategy, ranks));
   Ledger ledger;
-  mesh.report_to(&ledger);
+  const StrategyMesh crew(std::move(world), w.strategy, ledger);
+  const Mesh& mesh = crew.mesh();
   Trainer trainer(w, mesh, backend, ledger);
   Outcome outcome;
   train_from_perturbed(trainer, data, steps, outcome);

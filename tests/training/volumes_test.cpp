@@ -76,8 +76,9 @@ TEST(Volumes, SequenceParallelismMovesTheSameAsGathersAndScatters) {
     EXPECT_EQ(layer.calls("x", "all_gather"), 4);
     EXPECT_DOUBLE_EQ(layer.elements("x", "reduce_scatter"), 4 * part * bsh);
     EXPECT_EQ(layer.calls("x", "reduce_scatter"), 4);
-    // Gains and biases of two norms, the biases of proj and down: six vectors in one message.
-    EXPECT_DOUBLE_EQ(layer.elements("x"), ring(t, 6.0 * static_cast<double>(gpt.embed)));
+    // Gains and biases of two norms: four vectors in one message. Those of proj and down join before they are
+    // scattered.
+    EXPECT_DOUBLE_EQ(layer.elements("x"), ring(t, 4.0 * static_cast<double>(gpt.embed)));
   }
 }
 
@@ -138,9 +139,9 @@ TEST(Volumes, PassingOverYCostsNothing) {
           "passing": [["heads", "heads", "y"], ["mlp", "sequence", "y"], ["vocab", "sequence", "y"]]})";
   const Layer layer(gpt_of_the_vectors(), table, 16);
   EXPECT_EQ(layer.elements("x"), 4194304);
-  // The bias of QKV, added where heads lie on y, owes there: 3h/x elements in the bucket's own message.
   EXPECT_EQ(layer.elements("y") + layer.elements("y", "reduce_scatter") + layer.elements("y", "all_gather"),
-            12582912 + norm_statistics(2, kRowsOfOne) + layer.elements("data+depth+y") * 0 + 0);
+            12582912 + norm_statistics(2, kRowsOfOne));
+  EXPECT_EQ(layer.elements("y"), norm_statistics(2, kRowsOfOne)) << "no sum is left but those of the norms";
 }
 
 // ---- pjit and T5X: four rule sets (Yoo et al. 2022, arXiv 2204.06514; t5x/partitioning.py)
@@ -157,18 +158,150 @@ TEST(Volumes, TwoDimensionalActivationsMoveTheSameAsGathersAndScatters) {
   EXPECT_DOUBLE_EQ(layer.elements("model", "reduce_scatter"), 4.0 * (x - 1) / x * mh);
   EXPECT_EQ(layer.calls("model", "all_gather"), 4);
   EXPECT_EQ(layer.calls("model", "reduce_scatter"), 4);
-  EXPECT_GE(layer.elements("model"), norm_statistics(x, m));  // and gains and biases that owe on model
+  EXPECT_DOUBLE_EQ(layer.elements("model"), norm_statistics(x, m));
 }
 
-// ---- gradients
+// 1D or 2D activations, 1D or 2D parameters: the sum of gradients over data, 2P(d-1)/d of a model rank's P, becomes two
+// gathers of weights and a scatter of gradients, 3P(d-1)/d.
+TEST(Volumes, TwoDimensionalParametersTurnASumIntoTwoGathersAndAScatter) {
+  for (const bool two : {false, true}) {  // dims of activations
+    const auto table = [&](const char* store) {
+      return fmt::format(R"({{"mesh": [["data", 4], ["model", 2]], {} "store": {{{}}},
+          "axes": {{"batch": "data", "heads": "model", "mlp": "model", "vocab": "model"}}}})",
+                         two ? R"("passing": [["embed", "embed", "model"]],)" : "", store);
+    };
+    const double part = 3.0 / 4, h = 1024, f = 4096;
+    const double norms = 4 * h;  // gains and biases, whole on every model rank like the biases of proj and down
+    const double own = (12 * h * h + 3 * h + f) / 2 + 2 * h + norms;
+    const Layer whole(gpt_of_the_vectors(), table(""), 8);
+    EXPECT_EQ(whole.elements("data"), 2 * part * (two ? own - norms : own));
+    EXPECT_EQ(whole.elements("data+model"), two ? ring(8, norms) : 0) << "where features are cut they owe on model too";
+    const Layer cut(gpt_of_the_vectors(), table(R"("weights": "data", "gradients": "data", "optimizer": "data")"), 8);
+    EXPECT_EQ(cut.elements("data", "all_gather"), 2 * part * own);
+    EXPECT_EQ(cut.elements("data", "reduce_scatter"), part * own);
+    EXPECT_EQ(cut.elements("data") + cut.elements("data+model"), 0);
+  }
+}
 
-TEST(Volumes, DataParallelismMovesTwiceTheParametersOnceAStep) {
-  const std::string table = R"({"mesh": [["data", "*"]], "axes": {"batch": "data"}})";
-  for (const int n : {2, 4})
-    for (const std::int64_t rows : {1, 2}) {
-      const Layer layer(gpt_of_the_vectors(), table, n, Json(Json::Object{{"micro_batch", Json(rows)}}));
-      EXPECT_DOUBLE_EQ(layer.elements("data"), ring(n, layer.parameters()));
+// ---- gradients and stored state
+
+Json micro_batch(std::int64_t rows) { return Json(Json::Object{{"micro_batch", Json(rows)}}); }
+std::string data_with(const std::string& store) {
+  return R"({"mesh": [["data", "*"]], "axes": {"batch": "data"}, "store": {)" + store + "}}";
+}
+constexpr const char *kZero1 = R"("optimizer": "data")", *kZero2 = R"("gradients": "data", "optimizer": "data")",
+                     *kZero3 = R"("weights": "data", "gradients": "data", "optimizer": "data")",
+                     *kZero3Kept =
+                         R"("weights": "data", "gradients": "data", "optimizer": "data", "keep_gathered": true)";
+
+// Rajbhandari et al. 2020 (arXiv 1910.02054), 7: with n ranks and k micro-batches, in units of P(n-1)/n, stage 0 and 1
+// move 2, stage 2 k+1, stage 3 3k; 2k where gathered weights are kept for backward.
+TEST(Volumes, StoredStateMovesWhatZeroSays) {
+  struct Case {
+    std::string store;
+    double all_reduce, gather, scatter;  // in units of P(n-1)/n, times k where marked
+    bool gathers_each, scatters_each;
+  };
+  const Case cases[] = {{"", 2, 0, 0, false, false},
+                        {kZero1, 0, 1, 1, false, false},
+                        {kZero2, 0, 1, 1, false, true},
+                        {kZero3, 0, 2, 1, true, true},
+                        {kZero3Kept, 0, 1, 1, true, true}};
+  for (const Case& c : cases)
+    for (const int n : {2, 4})
+      for (const int k : {1, 2}) {
+        const Gpt gpt = gpt_of_the_vectors();
+        const Layer layer(gpt, data_with(c.store), n, micro_batch(gpt.batch / n / k), n - 1);
+        const double unit = layer.parameters() * (n - 1) / n;
+        const std::string what = fmt::format("{{{}}}, {} ranks, {} micro-batches", c.store, n, k);
+        EXPECT_DOUBLE_EQ(layer.elements("data"), c.all_reduce * unit) << what;
+        EXPECT_DOUBLE_EQ(layer.elements("data", "all_gather"), c.gather * unit * (c.gathers_each ? k : 1)) << what;
+        EXPECT_DOUBLE_EQ(layer.elements("data", "reduce_scatter"), c.scatter * unit * (c.scatters_each ? k : 1))
+            << what;
+      }
+}
+
+// Sharded inside groups of depth, replicated across: only 1/z of the gradients cross.
+TEST(Volumes, HybridShardingSendsAPartAcross) {
+  const std::string table = R"({"mesh": [["data", 4], ["depth", 2]], "axes": {"batch": ["data", "depth"]},
+      "store": {"weights": "depth", "gradients": "depth", "optimizer": "depth"}})";
+  const Layer layer(gpt_of_the_vectors(), table, 8);
+  EXPECT_DOUBLE_EQ(layer.elements("depth", "all_gather"), layer.parameters());  // 2 (z-1)/z
+  EXPECT_DOUBLE_EQ(layer.elements("depth", "reduce_scatter"), layer.parameters() / 2);
+  EXPECT_DOUBLE_EQ(layer.elements("data"), ring(4, layer.parameters() / 2));
+}
+
+// The vectors of z and data for the four matrices together, and what norms and biases add: 1/2 of what a rank holds.
+TEST(Volumes, WeightsStoredOverDepthMoveThePublishedVectors) {
+  const std::string table =
+      R"({"mesh": [["data", 2], ["depth", 2], ["y", 2], ["x", 2]],
+          "axes": {"batch": ["data", "depth"], "embed": "y", "heads": "x", "mlp": "x", "vocab": "x"},
+          "store": {"weights": "depth", "gradients": "depth", "optimizer": "depth", "keep_gathered": true}})";
+  const Layer layer(gpt_of_the_vectors(), table, 16);
+  const double matrices = 393216 + 131072 + 524288 + 524288;
+  const double h = 1024, f = 4096, vectors = (6 * h + 3 * h + f) / 2;  // of a rank: those along h over y, others over x
+  EXPECT_DOUBLE_EQ(layer.elements("depth", "all_gather"), matrices + vectors / 2);
+  EXPECT_DOUBLE_EQ(layer.elements("depth", "reduce_scatter"), matrices + vectors / 2);
+  EXPECT_DOUBLE_EQ(layer.elements("data"), matrices + vectors / 2);
+  EXPECT_EQ(layer.elements("x"), 4194304);
+  EXPECT_EQ(layer.elements("y"), 12582912 + norm_statistics(2, kRowsOfOne));
+}
+
+// Run again before their backward, layers send their forward twice: 12 over x and 38 over y instead of 8 and 24, less
+// the last sum over x of a layer, whose result the next layer keeps.
+TEST(Volumes, RecomputationSendsForwardsTwice) {
+  const std::string table =
+      R"({"mesh": [["data", 2], ["depth", 2], ["y", 2], ["x", 2]], "recompute": "full",
+          "axes": {"batch": ["data", "depth"], "embed": "y", "heads": "x", "mlp": "x", "vocab": "x"}})";
+  const Layer layer(gpt_of_the_vectors(), table, 16);
+  EXPECT_EQ(layer.elements("x") / 4194304, 12.0 / 8);
+  EXPECT_EQ((layer.elements("y") - norm_statistics(2, kRowsOfOne) * 3 / 2) / 12582912, 38.0 / 24);
+}
+
+// Kumar et al. 2020 (arXiv 2011.03641): along rings of b, then across a of them with 1/b of it, then back.
+TEST(Volumes, ASumAxisByAxisCrossesWithAPart) {
+  for (const bool sharded : {false, true}) {
+    const std::string table =
+        fmt::format(R"({{"mesh": [["rings", 4], ["ring", 2]], "axes": {{"batch": ["rings", "ring"]}},
+        "sum": "axis_by_axis", "store": {{"optimizer": {}}}}})",
+                    sharded ? R"(["ring", "rings"])" : "[]");
+    const Layer layer(gpt_of_the_vectors(), table, 8);
+    const double p = layer.parameters();
+    EXPECT_DOUBLE_EQ(layer.elements("ring", "reduce_scatter"), p / 2);
+    EXPECT_DOUBLE_EQ(layer.elements("ring", "all_gather"), p / 2);
+    const double across =
+        layer.elements("rings") + layer.elements("rings", "reduce_scatter") + layer.elements("rings", "all_gather");
+    EXPECT_DOUBLE_EQ(across, ring(4, p / 2));
+  }
+}
+
+// A border of stages: the residual stream forward, its gradient backward, each micro-batch once; a tied table is summed
+// between its two holders.
+TEST(Volumes, StagesSendTheStreamAndItsGradient) {
+  const std::string schedules[] = {R"("schedule": "gpipe")", R"("schedule": "1f1b")"};
+  for (const std::string& schedule : schedules) {
+    Gpt gpt = gpt_of_the_vectors();
+    gpt.layers = 4;
+    const std::string table = R"({"mesh": [["pipe", 4]], "pipeline": {)" + schedule + "}}";
+    const double mh = static_cast<double>(gpt.batch * gpt.tokens * gpt.embed);
+    for (const int rank : {0, 1, 3}) {
+      const Forecast f = counted(gpt.workload(table, micro_batch(2)), 4, rank);
+      EXPECT_DOUBLE_EQ(over(f, "pipe", "send").elements, (rank == 1 ? 2 : 1) * mh) << schedule << ", rank " << rank;
+      EXPECT_EQ(over(f, "pipe", "send").calls, (rank == 1 ? 2 : 1) * gpt.batch / 2);
     }
+  }
+}
+
+// Two runs of layers a rank: every border twice, and one from the last rank back to the first.
+TEST(Volumes, InterleavedStagesSendTwiceAsMuch) {
+  Gpt gpt = gpt_of_the_vectors();
+  gpt.layers = 8;
+  const std::string table = R"({"mesh": [["pipe", 4]], "pipeline": {"schedule": "interleaved", "chunks": 2}})";
+  const double mh = static_cast<double>(gpt.batch * gpt.tokens * gpt.embed);
+  for (const auto& [rank, borders] : {std::pair{0, 3}, {1, 4}, {3, 3}}) {
+    const Forecast f = counted(gpt.workload(table, micro_batch(2)), 4, rank);
+    EXPECT_DOUBLE_EQ(over(f, "pipe", "send").elements, borders * mh) << "rank " << rank;
+  }
 }
 
 // ---- activations: what a layer keeps, in numbers of f32 per token (docs/strategies.md)
@@ -187,6 +320,10 @@ TEST(Volumes, ALayerKeepsWhatItsOpsNeed) {
   EXPECT_DOUBLE_EQ(kept_per_token(gpt, "{}", 1), 6 * h + 2 * h / 4 + 2 * f + a + 8);
   gpt.llama = true;
   EXPECT_DOUBLE_EQ(kept_per_token(gpt, "{}", 1), 6 * h + 2 * h / 4 + 3 * f + a + 8);
+}
+
+TEST(Volumes, ALayerThatRunsAgainKeepsItsInput) {
+  EXPECT_DOUBLE_EQ(kept_per_token(gpt_of_the_vectors(), R"({"recompute": "full"})", 1), 1024);
 }
 
 TEST(Volumes, ALayerKeepsLessWhereItsTokensOrFeaturesAreCut) {

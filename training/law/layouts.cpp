@@ -33,10 +33,6 @@ enum FactorNumber : std::size_t {
   kFactors
 };
 
-// Keys of the table that Plan does not serve yet keep their first value alone.
-constexpr bool kServesStore = true, kServesSum = true, kServesContext = false, kServesPipeline = true,
-               kServesRecompute = true, kServesOverlap = true;
-
 constexpr std::int64_t kVocabulary = 509;  // a prime: never divides
 constexpr std::int64_t kLayers = 3;        // uneven over two stages
 constexpr std::uint64_t kSeed = 7;
@@ -95,8 +91,11 @@ Workload with_adamw(Workload w) {
 LawSpace::LawSpace(std::string model, int ranks, const Backend& backend)
     : model_(std::move(model)),
       backends_{std::string(backend.name), backend.computes_f64 ? std::string(backend.name) : "reference"} {
-  const std::int64_t n = ranks, unit = std::lcm(std::int64_t{4}, n), rows = std::lcm(std::int64_t{8}, 2 * n);
-  size_ = {rows, rows, unit, 4 * unit, 8 * unit};
+  const auto multiple_from = [](std::int64_t n, std::int64_t least) { return n * ((least + n - 1) / n); };
+  const std::int64_t n = ranks, heads = multiple_from(n, 4);
+  const std::int64_t rows = multiple_from(std::lcm(std::int64_t{4}, 2 * n), 8);  // several micro-batches of each stage
+  const std::int64_t tokens = multiple_from(2 * n, 8);                           // two chunks of each rank
+  size_ = {rows, tokens, heads, 4 * heads, 8 * heads};
   factors_.resize(kFactors);
   factors_[kMesh] = {"mesh", {}};
   for (const std::vector<int>& mesh : law_meshes(ranks)) {
@@ -108,22 +107,19 @@ LawSpace::LawSpace(std::string model, int ranks, const Backend& backend)
     else
       meshes_.pop_back();
   }
-  const auto factor = [this](FactorNumber k, const char* name, std::vector<std::string> values, bool served = true) {
-    if (!served) values.resize(1);
+  const auto factor = [this](FactorNumber k, const char* name, std::vector<std::string> values) {
     factors_[k] = {name, std::move(values)};
   };
-  factor(kRest, "rest", {"", "sequence"});
+  factor(kRest, "rest", {"", "sequence", "embed"});
   factor(kPassing, "passing", {"", "heads", "mlp", "vocab", "heads mlp vocab", "embed"});
   factor(kStore, "store",
-         {"", "zero1", "zero2", "zero3", "zero3 kept", "hybrid", "optimizer everywhere", "weights everywhere"},
-         kServesStore);
-  factor(kSum, "sum", {"", "axis by axis"}, kServesSum);
-  factor(kContext, "context", {"", "gather", "gather balanced", "turn balanced", "ring", "ring balanced"},
-         kServesContext);
-  factor(kSchedule, "schedule", {"", "gpipe", "1f1b", "interleaved"}, kServesPipeline);
+         {"", "zero1", "zero2", "zero3", "zero3 kept", "hybrid", "optimizer everywhere", "weights everywhere"});
+  factor(kSum, "sum", {"", "axis by axis"});
+  factor(kContext, "context", {"", "gather", "gather balanced", "turn", "ring", "ring balanced"});
+  factor(kSchedule, "schedule", {"", "gpipe", "1f1b", "interleaved"});
   factor(kMicro, "micro-batches", {"1", "2", "many"});
-  factor(kRecompute, "recompute", {"", "selective", "full"}, kServesRecompute);
-  factor(kOverlap, "overlap", {"", "input_gradient", "reduce_scatter", "all_gather", "all"}, kServesOverlap);
+  factor(kRecompute, "recompute", {"", "selective", "full"});
+  factor(kOverlap, "overlap", {"", "input_gradient", "reduce_scatter", "all_gather", "all"});
   factor(kForm, "model", {"tied", "untied", "llama"});
   factor(kClip, "clip", {"", "clipped"});
   factors_[kDType] = {"dtype", {"f32 on " + backends_[0], "f64 on " + backends_[1]}};
@@ -158,9 +154,9 @@ std::vector<std::string> LawSpace::real(const Choice& choice, const std::vector<
 // What has no meaning on a mesh is not combined with it.
 bool LawSpace::lawful_on_mesh(const Choice& choice) const {
   if (choice[kMesh] == kOpen) return true;
-  if (!kServesPipeline && extent(choice, "pipe") > 1) return false;
-  if (!kServesContext && extent(choice, "c") > 1) return false;
   if (choice[kRest] > 0 && extent(choice, "x") == 1) return false;
+  // A table whose words lie on x keeps its features whole on y too: a nested cut cannot begin outside.
+  if (value(choice, kRest) == "embed" && extent(choice, "y") > 1) return false;
   if (choice[kPassing] > 0) {
     const bool embed = value(choice, kPassing) == "embed";
     if (extent(choice, embed ? "x" : "y") == 1) return false;
@@ -200,11 +196,9 @@ Json LawSpace::axes(const Choice& choice) const {
     if (!where.empty()) axes.set(axis, list(where));
   };
   rest("batch", {"data", "depth"});
-  if (choice[kRest] > 0)
-    rest("sequence", {"c", "x"});
-  else
-    rest("sequence", {"c"});
-  rest("embed", {"y"});
+  const std::string& on_x = value(choice, kRest);  // of the residual stream, beside heads, mlp and vocab
+  rest("sequence", on_x == "sequence" ? std::vector<std::string>{"c", "x"} : std::vector<std::string>{"c"});
+  rest("embed", on_x == "embed" ? std::vector<std::string>{"y", "x"} : std::vector<std::string>{"y"});
   for (const char* axis : {"heads", "mlp", "vocab"}) rest(axis, {"x"});
   return axes;
 }
@@ -248,6 +242,7 @@ Json LawSpace::table(const Choice& choice) const {
     if (const int n = extent(choice, name); n > 1) mesh.push(Json(Json::Array{Json(name), Json(n)}));
   if (mesh.size() > 0) table.set("mesh", mesh);
   table.set("axes", axes(choice));
+  if (value(choice, kRest) == "embed") table.set("may_gather", list({"embed"}));
   if (choice[kPassing] > 0) table.set("passing", passing(choice));
   if (choice[kStore] > 0) table.set("store", store(choice));
   if (choice[kSum] > 0) table.set("sum", "axis_by_axis");
@@ -307,6 +302,7 @@ std::string LawSpace::text(const Choice& choice, bool of_case) const {
     std::string word = value(choice, k);
     if (word.empty() || (k == kMicro && choice[k] == 0) || (of_case && !in_case)) continue;
     if (k == kMicro) word = fmt::format("{} micro-batches", micro_batches(choice));
+    if (k == kRest) word += " on x";
     if (k == kPassing || k == kStore || k == kOverlap || k == kRecompute || k == kContext)
       word = factors_[k].name + " " + word;
     text += (text.empty() ? "" : ", ") + word;
@@ -332,11 +328,14 @@ LawLayout LawSpace::layout(const Choice& choice) const {
   return layout;
 }
 
-std::vector<LawLayout> LawSpace::layouts(bool all) const {
+std::vector<Choice> LawSpace::choices(bool all) const {
   const Lawful judge = [this](const Choice& choice) { return lawful(choice); };
+  return all ? all_choices(counts(), judge) : cover_pairs(counts(), judge);
+}
+
+std::vector<LawLayout> LawSpace::layouts() const {
   std::vector<LawLayout> found;
-  for (const Choice& choice : all ? all_choices(counts(), judge) : cover_pairs(counts(), judge))
-    found.push_back(layout(choice));
+  for (const Choice& choice : choices(false)) found.push_back(layout(choice));
   return found;
 }
 

@@ -32,10 +32,11 @@ class LawSpace {
     std::vector<std::string> values;  // "none", "zero1", ...
   };
   const std::vector<Factor>& factors() const { return factors_; }
-  std::vector<int> counts() const;                 // values of each factor
-  bool lawful(const Choice&) const;                // whether sizes and meanings allow what is chosen so far
-  LawLayout layout(const Choice&) const;           // of a complete lawful choice
-  std::vector<LawLayout> layouts(bool all) const;  // every pair of choices at least once, or every combination
+  std::vector<int> counts() const;              // values of each factor
+  bool lawful(const Choice&) const;             // whether sizes and meanings allow what is chosen so far
+  LawLayout layout(const Choice&) const;        // of a complete lawful choice
+  std::vector<Choice> choices(bool all) const;  // every pair of values at least once, or every combination
+  std::vector<LawLayout> layouts() const;       // of every pair
 
  private:
   struct Size {

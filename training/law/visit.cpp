@@ -17,10 +17,9 @@ namespace {
 Observed train(Communicator& world, const Workload& w, const Backend& backend, int steps, bool tensors) {
   const std::int64_t tokens = w.model.at("tokens").integer();
   const AddressedText data(3 * w.training.batch_size, tokens, w.vocabulary);
-  const Mesh mesh(world.split([](int) { return 0; }, "world"), mesh_of(w.strategy, world.size()));
   Ledger ledger;
-  mesh.report_to(&ledger);
-  Trainer trainer(w, mesh, backend, ledger);
+  const StrategyMesh crew(world.split([](int) { return 0; }, "world"), w.strategy, ledger);
+  Trainer trainer(w, crew.mesh(), backend, ledger);
   Observed observed;
   train_from_perturbed(trainer, data, steps, observed);
   trainer.replica_hash();  // replicas must agree in every bit
@@ -30,44 +29,45 @@ Observed train(Communicator& world, const Workload& w, const Backend& backend, i
 
 class Visitor {
  public:
-  Visitor(const std::vector<LawLayout>& layouts, const LawVisit& how) : layouts_(layouts), how_(how) {}
+  Visitor(std::size_t count, const std::function<LawLayout(std::size_t)>& layout, const LawVisit& how)
+      : count_(count), layout_(layout), how_(how) {}
 
-  std::vector<LawFinding> go() {
-    if (how_.world == "threads") {
-      for (std::size_t k = 0; k < layouts_.size(); ++k) on_threads(k);
-    } else {
-      for (const LawLayout& layout : layouts_) check_workload(layout.workload, how_.options.ranks);
+  void go() {
+    if (how_.world == "threads")
+      for (std::size_t k = 0; k < count_; ++k) on_threads(k);
+    else
       world_named(how_.world).run(how_.options, [&](std::unique_ptr<Communicator> world) {
         in_one_world(std::move(world));
       });
-    }
-    return std::move(findings_);
   }
 
  private:
   void on_threads(std::size_t k) {
+    const LawLayout layout = layout_(k);
     LawRuns seen;
     std::string refusal;
     try {
-      check_workload(layouts_[k].workload, how_.options.ranks);
+      check_workload(layout.workload, how_.options.ranks);
       run_threads(how_.options, [&](std::unique_ptr<Communicator> world) {
         const bool first = world->rank() == 0;
         world = wrapped(std::move(world));
-        LawRuns mine = run_layout(*world, layouts_[k].workload, backend_named(layouts_[k].backend));
+        LawRuns mine = run_layout(*world, layout.workload, backend_named(layout.backend));
         if (first) seen = std::move(mine);
       });
     } catch (const Error& error) {
       refusal = error.what();
     }
-    judge(k, seen, std::move(refusal));
+    judge(k, layout, seen, std::move(refusal));
   }
 
   void in_one_world(std::unique_ptr<Communicator> world) {
     const bool first = world->rank() == 0;
     world = wrapped(std::move(world));
-    for (std::size_t k = 0; k < layouts_.size(); ++k) {
-      const LawRuns seen = run_layout(*world, layouts_[k].workload, backend_named(layouts_[k].backend));
-      if (first) judge(k, seen, {});
+    for (std::size_t k = 0; k < count_; ++k) {
+      const LawLayout layout = layout_(k);
+      check_workload(layout.workload, world->size());
+      const LawRuns seen = run_layout(*world, layout.workload, backend_named(layout.backend));
+      if (first) judge(k, layout, seen, {});
     }
   }
 
@@ -75,13 +75,16 @@ class Visitor {
     return how_.wrap ? how_.wrap(std::move(world)) : std::move(world);
   }
 
-  void judge(std::size_t k, const LawRuns& seen, std::string refusal) {
+  void judge(std::size_t k, const LawLayout& layout, const LawRuns& seen, std::string refusal) {
     LawFinding finding;
     finding.layout = k;
     finding.refusal = std::move(refusal);
-    if (finding.refusal.empty()) compare(layouts_[k], seen, finding);
-    if (how_.tell) how_.tell(finding);
-    findings_.push_back(std::move(finding));
+    try {
+      if (finding.refusal.empty()) compare(layout, seen, finding);
+    } catch (const Error& error) {  // a tensor is missing or has another size
+      finding.refusal = error.what();
+    }
+    if (how_.tell) how_.tell(layout, finding);
   }
 
   void compare(const LawLayout& layout, const LawRuns& seen, LawFinding& finding) {
@@ -107,10 +110,10 @@ class Visitor {
     return at->second;
   }
 
-  const std::vector<LawLayout>& layouts_;
+  std::size_t count_;
+  const std::function<LawLayout(std::size_t)>& layout_;
   const LawVisit& how_;
   std::map<std::string, LawRuns> serial_;
-  std::vector<LawFinding> findings_;
 };
 
 }  // namespace
@@ -124,8 +127,19 @@ LawRuns run_layout(Communicator& world, const Workload& w, const Backend& backen
   return runs;
 }
 
-std::vector<LawFinding> visit(const std::vector<LawLayout>& layouts, const LawVisit& how) {
-  return Visitor(layouts, how).go();
+void visit(std::size_t count, const std::function<LawLayout(std::size_t)>& layout, const LawVisit& how) {
+  Visitor(count, layout, how).go();
+}
+
+std::vector<LawFinding> visit(const std::vector<LawLayout>& layouts, LawVisit how) {
+  std::vector<LawFinding> findings;
+  how.tell = [&findings, told = how.tell](const LawLayout& layout, const LawFinding& finding) {
+    findings.push_back(finding);
+    if (told) told(layout, finding);
+  };
+  visit(
+      layouts.size(), [&](std::size_t k) { return layouts[k]; }, how);
+  return findings;
 }
 
 }  // namespace quadrille

@@ -21,7 +21,7 @@ struct LawRuns {
 LawRuns run_layout(Communicator& world, const Workload&, const Backend&);
 
 struct LawFinding {
-  std::size_t layout = 0;        // index in the list that was visited
+  std::size_t layout = 0;        // its number in the order of the visit
   std::vector<Distance> worst;   // of each quantity of the one step, and of the losses of AdamW
   std::vector<Distance> beyond;  // all that lie beyond their bounds
   std::string refusal;           // what was thrown instead
@@ -32,10 +32,11 @@ struct LawVisit {
   std::string world = "threads";  // or "mpi", where all layouts share the processes
   WorldOptions options;
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> wrap;  // if any: each rank's world
-  std::function<void(const LawFinding&)> tell;                                       // on rank 0, as it goes
+  std::function<void(const LawLayout&, const LawFinding&)> tell;                     // on rank 0, as it goes
 };
-// On thread ranks an Error of one layout is its finding, and the next is visited; over MPI it ends the visit. Over MPI
-// only the process of rank 0 has findings.
-std::vector<LawFinding> visit(const std::vector<LawLayout>&, const LawVisit&);
+// Asks for one layout after the other: there may be too many to hold at once. On thread ranks an Error of one layout is
+// its finding, and the next is visited; over MPI it ends the visit. Over MPI only the process of rank 0 tells.
+void visit(std::size_t count, const std::function<LawLayout(std::size_t)>& layout, const LawVisit&);
+std::vector<LawFinding> visit(const std::vector<LawLayout>&, LawVisit);  // what `tell` is told, collected
 
 }  // namespace quadrille

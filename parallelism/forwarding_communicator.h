@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A communicator that hands everything on to another one: what decorators that plant a fault derive from.
+// A communicator that hands everything on to another one: what decorators derive from (links.cpp; in the tests those
+// that plant a fault).
 #pragma once
 
 #include <functional>
@@ -33,6 +34,8 @@ class ForwardingCommunicator : public Communicator {
   std::vector<Json> exchange(const Json& mine) override { return right_->exchange(mine); }
   void poison(const std::string& message) noexcept override { right_->poison(message); }
   void report_to(Ledger* ledger) override { right_->report_to(ledger); }
+  void sleep_in_waits() override { right_->sleep_in_waits(); }
+  bool help_sends() noexcept override { return right_->help_sends(); }
 
  protected:
   std::unique_ptr<Communicator> right_;
