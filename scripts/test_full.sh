@@ -58,7 +58,8 @@ minimal() {
   cmake -G Ninja -S . -B build/minimal -DCMAKE_BUILD_TYPE=Release -DQUADRILLE_DEPS="$deps" "${off[@]}"
   cmake --build build/minimal -j "$jobs" --target quadrille
   rm -rf build/minimal-run
-  build/minimal/quadrille run gpt_synthetic --backend reference --steps 5 --out build/minimal-run
+  # Five steps end short of the target: code 4.
+  build/minimal/quadrille run gpt_synthetic --backend reference --steps 5 --out build/minimal-run || [[ $? -eq 4 ]]
   local said
   if said=$(build/minimal/quadrille run gpt_synthetic --backend cpu --steps 5 --out build/minimal-run 2>&1); then
     echo "the cpu back end is not built, but --backend cpu was not refused" >&2

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for mpi/world.cpp where no MPI was found.
+// Stands in for mpi/world.cpp where there is no MPI; the build knows why, and what would bring it.
+#include "core/build.h"
 #include "core/error.h"
 #include "parallelism/world.h"
 
 namespace quadrille {
 
 std::string_view mpi_absent_because() {
-  return "no MPI was found when it was built; install one (Debian: libopenmpi-dev) and configure again";
+  return build_part("MPI").remedy;
 }
 
 void run_mpi(const WorldOptions&, const RankBody&) {

@@ -146,7 +146,7 @@ TEST(Published, EachUnlikeConditionIsNamedAndNothingDivided) {
 }
 
 TEST(Published, UnverifiedRowsAreNeverRead) {
-  const std::string folder = testing::TempDir() + "quadrille_published";
+  const std::string folder = scratch("published");
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   std::ofstream(folder + "/a.json")

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "tests/benchmarks/samples.h"
 
 namespace quadrille {
 namespace {
@@ -70,7 +71,7 @@ class Quota : public testing::Test {
     std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
     std::ofstream(root_ + path) << text;
   }
-  std::string root_ = testing::TempDir() + "quadrille_quota";
+  std::string root_ = scratch("quota");
 };
 
 TEST_F(Quota, Version2TakesTheTightestGroup) {

@@ -10,6 +10,7 @@
 
 #include "benchmarks/harness/session.h"
 #include "core/error.h"
+#include "tests/benchmarks/samples.h"
 
 namespace quadrille {
 namespace {
@@ -122,7 +123,7 @@ class Suite : public testing::Test {
  protected:
   void SetUp() override {
     options_.suite =
-        testing::TempDir() + "suite_" + testing::UnitTest::GetInstance()->current_test_info()->name() + ".json";
+        scratch(std::string("suite_") + testing::UnitTest::GetInstance()->current_test_info()->name() + ".json");
     options_.backend = "reference";
     std::ofstream(options_.suite) << R"({
   "name": "small",
@@ -204,7 +205,7 @@ TEST_F(Suite, ASuiteIsAnObject) {
 }
 
 TEST_F(Suite, EvaluationsNeedASetToEvaluate) {
-  const std::string texts = testing::TempDir() + "quadrille_texts";
+  const std::string texts = scratch("texts");
   std::filesystem::create_directories(texts);
   std::ofstream(texts + "/a.txt") << std::string(400, 'a') << std::string(400, 'b');
   options_.data = texts;
@@ -243,7 +244,7 @@ TEST_F(Suite, WhatABackEndCannotDoIsRefusedFirst) {
   EXPECT_TRUE(has(refusal(), "use quadrille plan"));
   options_.backend = "cpu", options_.set = {"training.dtype=f64"};
   const std::string text = refusal();
-  EXPECT_TRUE(has(text, "computes f32 only") || has(text, "not built")) << text;
+  EXPECT_TRUE(has(text, "computes f32 only") || has(text, "is not in this build")) << text;
   options_.backend = "reference";
   EXPECT_EQ(refusal(), "");
 }
@@ -292,7 +293,7 @@ TEST_F(Suite, OurSuitesResolveOrSayWhatTheyNeed) {
 }
 
 TEST(OutFolder, UsedOnesAreRefused) {
-  const std::string folder = testing::TempDir() + "quadrille_out";
+  const std::string folder = scratch("out");
   std::filesystem::remove_all(folder);
   EXPECT_NO_THROW(refuse_used_folder(folder));
   std::filesystem::create_directories(folder);
@@ -302,7 +303,7 @@ TEST(OutFolder, UsedOnesAreRefused) {
 }
 
 TEST(OutFolder, IsMadeAndRemovedAgainWhenNothingCameOfIt) {
-  const std::string top = testing::TempDir() + "quadrille_made";
+  const std::string top = scratch("made");
   std::filesystem::remove_all(top);
   const auto made = make_out_folder(top + "/a/b");
   EXPECT_EQ(made, (std::vector<std::string>{top + "/a/b", top + "/a", top}));
@@ -323,11 +324,11 @@ TEST(OutFolder, IsMadeAndRemovedAgainWhenNothingCameOfIt) {
 }
 
 TEST(TracePlace, MustBeNewAndWritable) {
-  const std::string file = testing::TempDir() + "quadrille_trace.json";
+  const std::string file = scratch("trace.json");
   std::filesystem::remove(file);
   EXPECT_NO_THROW(refuse_trace_place(file));
   EXPECT_FALSE(std::filesystem::exists(file));
-  EXPECT_THROW(refuse_trace_place(testing::TempDir() + "none/trace.json"), Error);
+  EXPECT_THROW(refuse_trace_place(scratch("none/trace.json")), Error);
   std::ofstream(file) << "{}";
   EXPECT_THROW(refuse_trace_place(file), Error);
   EXPECT_TRUE(std::filesystem::exists(file));

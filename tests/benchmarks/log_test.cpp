@@ -11,6 +11,7 @@
 #include "benchmarks/harness/tally.h"
 #include "benchmarks/harness/trace.h"
 #include "core/error.h"
+#include "tests/benchmarks/samples.h"
 
 namespace quadrille {
 namespace {
@@ -26,7 +27,7 @@ TEST(Mllog, LineFormat) {
 }
 
 TEST(Mllog, EachLineIsOnDiskAtOnceWithFileAndLine) {
-  const std::string path = testing::TempDir() + "quadrille_mllog_test.txt";
+  const std::string path = scratch("mllog_test.txt");
   std::filesystem::remove(path);
   const RunClock clock;
   MlLog log(path, clock);
@@ -45,7 +46,7 @@ TEST(Mllog, EachLineIsOnDiskAtOnceWithFileAndLine) {
   EXPECT_TRUE(stop.at("value").is_null());
   EXPECT_NEAR(static_cast<double>(stop.at("time_ms").integer()), (clock.birth_unix() + 2) * 1000, 1);
   EXPECT_THROW(MlLog(path, clock), Error);  // never appended to an older run
-  EXPECT_THROW(MlLog(testing::TempDir() + "none/result_0.txt", clock), Error);
+  EXPECT_THROW(MlLog(scratch("none/result_0.txt"), clock), Error);
 }
 
 TEST(Tally, DifferenceAndRoundTrip) {

@@ -109,11 +109,11 @@ TEST(Record, RefusesOtherVersionsAndKinds) {
   json = record_json(good_record());
   json.erase("steps");
   EXPECT_THROW(record_from(json), Error);
-  EXPECT_THROW(read_record(testing::TempDir() + "nowhere"), Error);
+  EXPECT_THROW(read_record(scratch("nowhere")), Error);
 }
 
 TEST(Record, OneOfASetMustBeNamed) {
-  const std::string folder = testing::TempDir() + "quadrille_set";
+  const std::string folder = scratch("set");
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   for (const char* name : {"record_10.json", "record_2.json", "record_x.json", "result_0.txt"})

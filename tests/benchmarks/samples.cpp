@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/benchmarks/samples.h"
 
+#include <filesystem>
+
 #include "benchmarks/harness/peaks.h"
 #include "benchmarks/harness/verdict.h"
+#include "datasets/child.h"
 
 namespace quadrille {
 
@@ -57,6 +60,11 @@ Record good_record() {
   r.utilisation = utilisation_of(r, "f32");
   r.verdict = judge(r);
   return r;
+}
+
+std::string scratch(const std::string& name) {
+  static const TemporaryFolder kFolder(std::filesystem::temp_directory_path().string(), "quadrille-test");
+  return kFolder.path() + "/" + name;
 }
 
 }  // namespace quadrille

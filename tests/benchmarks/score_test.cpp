@@ -128,7 +128,7 @@ TEST(Digest, LeavesOutSeedRunsAndOrigins) {
 class Logs : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir() + "quadrille_logs_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ = scratch(std::string("logs_") + testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
   }
