@@ -6,9 +6,7 @@
 
 namespace quadrille {
 
-std::string_view mpi_absent_because() {
-  return build_part("MPI").remedy;
-}
+std::string_view mpi_absent_because() { return build_part("MPI").remedy; }
 
 void run_mpi(const WorldOptions&, const RankBody&) {
   fail("world mpi is not in this program: {}", mpi_absent_because());
