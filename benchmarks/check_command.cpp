@@ -113,6 +113,7 @@ int check_command(const CheckOptions& options, const WrapWorld& wrap) {
   refuse_accidental_singletons(launcher, how.world, false);
   const Backend& backend = backend_named(options.backend);
   refuse_unknown_model(options.model);
+  require(backend.name != "counting", "--backend counting holds no numbers to compare: use reference or cpu");
   constexpr int kRanks = 4;
   how.options.ranks = options.ranks.value_or(how.world == "mpi" ? launcher.ranks : kRanks);
   how.options.timeout_seconds = options.timeout_seconds;

@@ -11,6 +11,7 @@
 #include "benchmarks/harness/text.h"
 #include "core/error.h"
 #include "kernels/backend.h"
+#include "parallelism/links.h"
 #include "parallelism/world.h"
 
 namespace quadrille {
@@ -40,6 +41,7 @@ int run_command(const RunOptions& options, const RunClock& clock, std::atomic<bo
           "world counting computes nothing, so nothing can be trained in it; use quadrille plan");
   refuse_accidental_singletons(launcher, world, options.allow_singleton);
   backend_named(options.backend.value_or("cpu"));
+  if (!options.links.empty()) links_from_text(options.links);
   if (!options.out.empty()) refuse_used_folder(options.out);
 
   WorldOptions ranks;

@@ -32,7 +32,7 @@ Links links_from_text(std::string_view text) {
     try {
       return parse_json(part, "links").number();
     } catch (const Error&) {
-      fail("links \"{}\": wanted BYTES_PER_S,SECONDS, for example 1e9,1e-5", text);
+      fail("--links {}: wanted BYTES_PER_S,SECONDS, for example 1e9,1e-5", text);
     }
   };
   Json json = Json::object();

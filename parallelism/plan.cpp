@@ -187,7 +187,13 @@ void Plan::read_pipeline(const Json& object, std::vector<std::string>& faults) {
                                  schedule,
                                  interleaved ? "an interleaved schedule needs 2 or more, or use \"1f1b\""
                                              : "only \"interleaved\" has more than 1"));
-  pipeline_.chunks = static_cast<int>(std::clamp<std::int64_t>(chunks, 1, 1 << 20));
+  constexpr std::int64_t kMostChunks = 1024;
+  if (chunks > kMostChunks)
+    faults.push_back(fmt::format("{}: \"pipeline.chunks\" is {}: at most {} runs of layers per rank are possible",
+                                 object.origin(), chunks, kMostChunks));
+  pipeline_.chunks = static_cast<int>(std::clamp<std::int64_t>(chunks, 1, kMostChunks));
+  if (pipeline_.axis >= 0 && mesh_.extent(pipeline_.axis) == 1)
+    pipeline_ = {};  // one stage: nothing to take turns with
 }
 
 void Plan::read_overlap(const Json& list, std::vector<std::string>& faults) {
@@ -272,8 +278,7 @@ void Plan::check_use(std::vector<std::string>& faults) const {
     if (mesh_.extent(m) == 1) continue;
     std::string resting;
     int of_values = 0;
-    bool used = m == pipeline_.axis || (store_.optimizer & bit(m)) ||
-                std::any_of(passing_.begin(), passing_.end(), [m](const Passing& p) { return p.mesh_axis == m; });
+    bool used = m == pipeline_.axis || (store_.optimizer & bit(m));  // a debt only passes where something rests
     for (Axis a : {Axis::batch, Axis::sequence, Axis::embed, Axis::heads, Axis::mlp, Axis::vocab}) {
       if (!rests_on(a, m)) continue;
       used = true;
@@ -292,11 +297,12 @@ void Plan::check_use(std::vector<std::string>& faults) const {
           fmt::format("two different axes meet on mesh axis \"{}\": \"batch\" with heads, mlp or vocab; put batch on "
                       "an axis of its own",
                       mesh_.name(m)));
-    if (rests_on(Axis::embed, m) && (rests_on(Axis::heads, m) || rests_on(Axis::mlp, m)) && !may_gather(Axis::embed))
-      faults.push_back(
-          fmt::format("two different axes meet on mesh axis \"{}\": \"embed\" with heads or mlp; put embed on another "
-                      "mesh axis, or list it in \"may_gather\"",
-                      mesh_.name(m)));
+    const bool others = rests_on(Axis::heads, m) || rests_on(Axis::mlp, m) || rests_on(Axis::vocab, m);
+    if (rests_on(Axis::embed, m) && others && !may_gather(Axis::embed))
+      faults.push_back(fmt::format(
+          "two different axes meet on mesh axis \"{}\": \"embed\" with heads, mlp or vocab; put embed on another "
+          "mesh axis, or list it in \"may_gather\"",
+          mesh_.name(m)));
     const auto edges = std::count_if(embed.begin(), embed.end(), [this](int k) { return mesh_.extent(k) > 1; });
     for (Axis other : {Axis::heads, Axis::mlp, Axis::vocab})
       if (edges > 1 && rests_on(Axis::embed, m) && rests_on(other, m))

@@ -50,11 +50,10 @@ std::string_view name_of(Schedule s) {
 
 std::string refusal_of(Schedule schedule, int stages, std::int64_t micro_batches) {
   if (schedule != Schedule::interleaved || micro_batches % stages == 0) return "";
-  const std::int64_t below = micro_batches / stages * stages;
   return fmt::format(
       "an interleaved schedule of {} stages cannot run {} micro-batches: their number must be a multiple "
-      "of {}; nearest legal: {}{}",
-      stages, micro_batches, stages, below > 0 ? fmt::format("{} or ", below) : "", below + stages);
+      "of {}",
+      stages, micro_batches, stages);
 }
 
 std::vector<Task> tasks_of(Schedule schedule, int stage, int stages, int chunks, int micro_batches) {

@@ -21,7 +21,7 @@ struct Task {
 
 // The tasks of one stage. Throws Error: an interleaved schedule whose stages do not divide the micro-batches.
 std::vector<Task> tasks_of(Schedule, int stage, int stages, int chunks, int micro_batches);
-// Empty when the schedule can run so many micro-batches; else what was found and the nearest legal numbers.
+// Empty when the schedule can run so many micro-batches; else what was found and what is wanted.
 std::string refusal_of(Schedule, int stages, std::int64_t micro_batches);
 // How many micro-batches are begun and not done at the same time, at most.
 int in_flight(const std::vector<Task>&);

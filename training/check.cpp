@@ -97,9 +97,15 @@ void check_schedule(const TrainingConfig& t, const Plan& plan, std::vector<std::
   const std::int64_t rows = t.micro_batch > 0 ? t.micro_batch * parts : t.batch_size;
   if (t.batch_size % rows != 0) return;
   const std::string refusal = refusal_of(plan.pipeline().schedule, plan.stages(), t.batch_size / rows);
-  if (!refusal.empty())
-    faults.push_back(fmt::format("{} (batch_size {} / (micro_batch {} x data ranks {})); change training.micro_batch",
-                                 refusal, t.batch_size, rows / parts, parts));
+  if (refusal.empty()) return;
+  std::string legal;  // micro-batches whose number the stages divide
+  for (std::int64_t n = plan.stages(); n <= t.batch_size / parts; n += plan.stages())
+    if (t.batch_size / parts % n == 0)
+      legal += fmt::format("{}{}", legal.empty() ? "" : ", ", t.batch_size / parts / n);
+  faults.push_back(fmt::format(
+      "{} (batch_size {} / (micro_batch {} x data ranks {})); {}", refusal, t.batch_size, rows / parts, parts,
+      legal.empty() ? fmt::format("with this batch_size there is none: use a multiple of {}", parts * plan.stages())
+                    : fmt::format("use training.micro_batch {}", legal)));
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ Engine::Engine(const Workload& w, const Mesh& mesh, Device& device, const Ops& o
   if (device_.holds_numbers()) {
     PhaseClock clock(ledger_, "weights");
     weights_->change_all([&](const Parameter& p) { initialise(p, plan_, w.seed); });
+    settle_accounts();
   }
 }
 

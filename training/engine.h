@@ -34,6 +34,7 @@ class Engine {
   std::optional<StepReport> report();         // of the last step not yet reported
   EvaluationReport evaluate(const Dataset*);  // null: counts one batch
 
+  void settle_accounts();  // nothing is under way: what the courier carried joins this rank's ledger
   const Rehearsal& rehearsal() const { return rehearsal_; }  // on a counting device: complete after a step
   std::int64_t arena_bytes() const { return arena_.bytes_peak(); }
   MemoryReport memory() const;
@@ -55,7 +56,6 @@ class Engine {
   Flow take_in(Context&, int run);
   void hand_on(const Flow&, int run);
   void finish_step(std::int64_t step);
-  void settle_accounts();
   Batch rows_of(const Dataset*, std::int64_t step, std::int64_t micro, std::int64_t rows) const;
   int micro_batches() const { return static_cast<int>(workload_.training.batch_size / rows_per_micro_batch_); }
   Slice own_rows(std::int64_t rows) const;

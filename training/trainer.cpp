@@ -212,6 +212,7 @@ std::uint64_t Trainer::replica_hash() {
     const auto all = mesh.along(held).exchange(Json(fmt::format("{:016x}", hash)));
     refuse_drift(p.name, all, mesh, held);
   }
+  inside_->engine.settle_accounts();
   std::uint64_t world = 0;
   for (const Json& other : mesh.world().exchange(Json(fmt::format("{:016x}", own))))
     world = mix(world ^ key_of(0, other.string()));

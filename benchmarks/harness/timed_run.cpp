@@ -112,7 +112,9 @@ void TimedRun::train() {
 void TimedRun::check_replicas(std::int64_t done) {
   if (p_.check_replicas == 0 || done % p_.check_replicas != 0) return;
   const double begin = p_.clock.seconds();
+  const Tally before = Tally::of(p_.ledger);
   p_.trainer.replica_hash();  // throws Error
+  replicas_ += Tally::of(p_.ledger) - before;
   replica_seconds_ += p_.clock.seconds() - begin;
 }
 
@@ -263,7 +265,7 @@ void TimedRun::stop() {
     p_.log->stop("run_stop", status, stopped);
   }
   trace_.evaluation = evaluation_;
-  trace_.training = Tally::of(p_.ledger) - begin_ - evaluation_;
+  trace_.training = Tally::of(p_.ledger) - begin_ - evaluation_ - replicas_;
   auto& phases = trace_.training.phases;
   phases["evaluation"] = evaluation_seconds_;
   phases["logging"] = logging_seconds_;

@@ -67,7 +67,7 @@ class TimedRun {
 
   Parts p_;
   RunTrace trace_;
-  Tally begin_, evaluation_;
+  Tally begin_, evaluation_, replicas_;
   double logging_seconds_ = 0, scan_seconds_ = 0, replica_seconds_ = 0, evaluation_seconds_ = 0;
   std::int64_t next_decision_ = 1;
   bool block_open_ = false, log_open_ = false;  // log_open_: run_start is written, run_stop is not

@@ -54,6 +54,16 @@ void Tape::start(std::size_t k, bool early) {
   if (to.g) c.coming = c.back(std::exchange(to.g, {}), early);
 }
 
+// Those of the crossings [first, last) that led to x, whose gradient is complete. A crossing of the other operand must
+// wait: its gradient is still to come.
+void Tape::start_towards(Var x, std::size_t first, std::size_t last) {
+  for (std::size_t k = last; k-- > first;)
+    if (crossings_[k].to == x.id) {
+      start(k, true);
+      x = {crossings_[k].from};
+    }
+}
+
 Communicator& Tape::group(MeshAxes over, bool early) const {
   return early ? context_.mesh().beside(over) : context_.mesh().along(over);
 }

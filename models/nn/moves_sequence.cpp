@@ -72,7 +72,7 @@ Tensor gather_sequence(Context& c, const Tensor& mine, const Dims& dims, const S
   States whole_states = parts;
   for (int m = 0; m < c.mesh().axes(); ++m)
     if (over & bit(m)) whole_states[static_cast<std::size_t>(m)] = {};
-  const Tensor whole = fresh(c, c.plan.shape(dims, whole_states), mine.dtype());
+  Tensor whole = fresh(c, c.plan.shape(dims, whole_states), mine.dtype());
   Communicator& group = c.mesh().along(over);
   if (deal.in_order && deal.outer == 1) {
     group.all_gather(whole.flat(), mine.flat(), c.stream).wait(c.stream);
@@ -97,7 +97,7 @@ Tensor gather_sequence(Context& c, const Tensor& mine, const Dims& dims, const S
 
 Tensor scatter_sequence_sum(Context& c, const Tensor& whole, const Dims& dims, const States& parts, MeshAxes over) {
   const Deal deal = deal_of(c, dims, parts, over);
-  const Tensor mine = fresh(c, c.plan.shape(dims, parts), whole.dtype());
+  Tensor mine = fresh(c, c.plan.shape(dims, parts), whole.dtype());
   Communicator& group = c.mesh().along(over);
   if (deal.in_order && deal.outer == 1) {
     group.reduce_scatter(mine.flat(), whole.flat(), Reduce::sum, c.stream).wait(c.stream);

@@ -180,6 +180,7 @@ class Tape {
   std::optional<Var> shared(std::string_view kind, Var, MeshAxes, Axis) const;
   Var cross(std::string_view kind, Var from, MeshAxes, Axis, Dims, States, Tensor, Back);
   void start(std::size_t crossing, bool early);
+  void start_towards(Var x, std::size_t first, std::size_t last);
   Communicator& group(MeshAxes, bool early) const;
   [[noreturn]] void refuse(const std::string&) const;
   MeshAxes where(Var, Kind) const;

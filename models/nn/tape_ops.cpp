@@ -56,8 +56,7 @@ Var Tape::linear(Var x, Var w, int summed_dims, const Dims& made, Summed summed)
            context_.ops.matmul(context_.stream, dx.reshaped(x_matrix.shape()), dy, w_matrix, {},
                                {Transpose::no, transposed ? Transpose::no : Transpose::yes, write}),
            states(x), states(w), value(w).useful);
-    const bool early = context_.plan.overlap().input_gradient;
-    for (std::size_t k = last_crossing; early && k-- > first_crossing;) start(k, true);  // beside the weight gradient
+    if (context_.plan.overlap().input_gradient) start_towards(x, first_crossing, last_crossing);
     if (Tensor dw = to_add_to(w, write)) {
       const Tensor& a = transposed ? dy : x_matrix;
       const Tensor& b = transposed ? x_matrix : dy;

@@ -79,11 +79,7 @@ TEST(Schedule, BubblesAreThePublishedOnes) {
 TEST(Schedule, RefusesMicroBatchesThatStagesDoNotDivide) {
   EXPECT_EQ(refusal_of(Schedule::one_forward_one_backward, 4, 6), "");
   EXPECT_EQ(refusal_of(Schedule::interleaved, 4, 6),
-            "an interleaved schedule of 4 stages cannot run 6 micro-batches: their number must be a multiple of 4; "
-            "nearest legal: 4 or 8");
-  EXPECT_EQ(refusal_of(Schedule::interleaved, 4, 3),
-            "an interleaved schedule of 4 stages cannot run 3 micro-batches: their number must be a multiple of 4; "
-            "nearest legal: 4");
+            "an interleaved schedule of 4 stages cannot run 6 micro-batches: their number must be a multiple of 4");
   EXPECT_THROW(tasks_of(Schedule::interleaved, 0, 4, 2, 6), Error);
 }
 

@@ -97,7 +97,7 @@ TEST(Refusal, PipelinesThatCannotRun) {
   says(refusal(with(R"({"schedule": "interleaved", "chunks": 1})"), 2), {"pipeline.chunks", "2 or more"});
   says(refusal(with(R"({"schedule": "2f2b"})"), 2), {"2f2b", "1f1b"});
   says(refusal(with(R"({"schedule": "interleaved"})"), 2, {}, {{"micro_batch", 8}}),
-       {"2 stages cannot run 1 micro-batches", "nearest legal: 2", "micro_batch"});
+       {"2 stages cannot run 1 micro-batches", "use training.micro_batch 4, 2, 1"});
   says(refusal(R"({"mesh": [["pipe", 2]], "axes": {"batch": "pipe"}, "pipeline": {"axis": "pipe"}})", 2),
        {"carries the pipeline's stages", "model axis \"batch\""});
 }

@@ -110,7 +110,7 @@ LawSpace::LawSpace(std::string model, int ranks, const Backend& backend)
   const auto factor = [this](FactorNumber k, const char* name, std::vector<std::string> values) {
     factors_[k] = {name, std::move(values)};
   };
-  factor(kRest, "rest", {"", "sequence", "embed"});
+  factor(kRest, "rest", {"", "sequence", "embed", "mlp alone", "heads alone"});
   factor(kPassing, "passing", {"", "heads", "mlp", "vocab", "heads mlp vocab", "embed"});
   factor(kStore, "store",
          {"", "zero1", "zero2", "zero3", "zero3 kept", "hybrid", "optimizer everywhere", "weights everywhere"});
@@ -160,7 +160,8 @@ bool LawSpace::lawful_on_mesh(const Choice& choice) const {
   if (choice[kPassing] > 0) {
     const bool embed = value(choice, kPassing) == "embed";
     if (extent(choice, embed ? "x" : "y") == 1) return false;
-    if (embed && choice[kRest] > 0) return false;  // both mean the residual stream on x
+    const std::string& rest = value(choice, kRest);
+    if (embed && (rest == "sequence" || rest == "embed")) return false;  // both mean the residual stream on x
   }
   if (choice[kStore] > 0) {
     const std::string& store = value(choice, kStore);
@@ -199,7 +200,8 @@ Json LawSpace::axes(const Choice& choice) const {
   const std::string& on_x = value(choice, kRest);  // of the residual stream, beside heads, mlp and vocab
   rest("sequence", on_x == "sequence" ? std::vector<std::string>{"c", "x"} : std::vector<std::string>{"c"});
   rest("embed", on_x == "embed" ? std::vector<std::string>{"y", "x"} : std::vector<std::string>{"y"});
-  for (const char* axis : {"heads", "mlp", "vocab"}) rest(axis, {"x"});
+  for (const std::string axis : {"heads", "mlp", "vocab"})
+    if (!on_x.ends_with("alone") || on_x.starts_with(axis)) rest(axis.c_str(), {"x"});
   return axes;
 }
 
