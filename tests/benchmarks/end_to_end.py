@@ -492,18 +492,18 @@ def faults_in_one_rank():
 
 def checks():
     """quadrille check and run --check-replicas: right programs pass, and what is wrong is named."""
-    done = run("check", "--layouts", "--ranks", "1", "--backend", "reference", seconds=120)
+    done = run("check", "--layouts", "--ranks", "1", "--backend", "reference", seconds=600)
     expect(done.returncode == 0 and "All " in done.stdout and "equal the serial run" in done.stdout, "check of one rank", done)
     expect(done.stdout.count(" equal  ") > 5 and "WRONG" not in done.stdout, "one line per layout", done)
     refused("check of what", ["check"], "--layouts")
     refused("check of an unknown model", ["check", "--layouts", "gtp", "--ranks", "2"], "gtp", "gpt")
     if ARGUMENTS.mpi:
-        done = run("check", "--layouts", "--backend", "reference", mpi=2, seconds=120)
+        done = run("check", "--layouts", "--backend", "reference", mpi=2, seconds=600)
         expect(done.returncode == 0 and "equal the serial run" in done.stdout and "(mpi)" in done.stdout, "check over MPI", done)
     if not ARGUMENTS.faulty:
         return
     program = os.path.abspath(ARGUMENTS.faulty)
-    done = run("check", "--layouts", "--ranks", "2", "--backend", "reference", program=program, seconds=120,
+    done = run("check", "--layouts", "--ranks", "2", "--backend", "reference", program=program, seconds=600,
                env={"QUADRILLE_PLANTED": "throw 1 1"})
     expect(done.returncode == FAILURE and "WRONG" in done.stdout and "the last wheel came off" in done.stdout
            and "layouts are WRONG" in done.stdout, "check of a wrong program", done)
@@ -558,7 +558,7 @@ def information():
     expect(done.returncode == 0 and "usable cores" in done.stdout and "fmt" in done.stdout, "info", done)
     done = run("--help")
     expect(done.returncode == 0 and "Exit codes" in done.stdout, "help", done)
-    done = run("plan", "llama31_8b", "--ranks", "8", "--strategy", "tensor", "--backend", "reference", seconds=120)
+    done = run("plan", "llama31_8b", "--ranks", "8", "--strategy", "tensor", "--backend", "reference", seconds=600)
     expect(done.returncode == 0 and "a run would be refused" in done.stdout and "C4" in done.stdout, "plan without data", done)
 
 
