@@ -13,7 +13,7 @@
 namespace quadrille {
 namespace {
 
-constexpr auto kForward = Task::Kind::forward, kBackward = Task::Kind::backward;
+constexpr auto kForward = Task::Kind::forward;
 
 std::string text(const std::vector<Task>& tasks) {
   std::string out;
