@@ -44,7 +44,6 @@ class Stage {
     std::vector<Walked> blocks;
   };
   static void walk(Block&, Walked&, bool first);
-  Tensor walk_back(Context&, Weights&, const Kept&, std::size_t index, Tensor gradient, bool last);
 
   std::vector<Block*> blocks_;
   std::vector<int> numbers_;  // of the blocks in the model

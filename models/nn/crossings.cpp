@@ -13,8 +13,6 @@ void for_each_axis(const Mesh& mesh, MeshAxes axes, F f) {
   for (int m = 0; m < mesh.axes(); ++m)
     if (axes & bit(m)) f(m);
 }
-State& on(States& s, int m) { return s[static_cast<std::size_t>(m)]; }
-const State& on(const States& s, int m) { return s[static_cast<std::size_t>(m)]; }
 }  // namespace
 
 void Tape::expect(State s, Kind kind, const char* who, int m) const {

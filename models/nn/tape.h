@@ -33,6 +33,10 @@ struct MicroBatch {
   Tensor loss;           // f64 [2]: Σ loss, Σ count are added here
 };
 
+// The state on one mesh axis.
+inline State& on(States& s, int m) { return s[static_cast<std::size_t>(m)]; }
+inline const State& on(const States& s, int m) { return s[static_cast<std::size_t>(m)]; }
+
 // What a tape is for.
 enum class Purpose : std::uint8_t {
   record,  // forward that will be walked back

@@ -13,9 +13,6 @@ namespace quadrille {
 
 namespace {
 
-State& on(States& s, int m) { return s[static_cast<std::size_t>(m)]; }
-const State& on(const States& s, int m) { return s[static_cast<std::size_t>(m)]; }
-
 // The keys of an attention call that are not packed with its queries.
 Attention with_keys(Attention a, std::int64_t tokens, std::int64_t first, Jump jump) {
   a.kv_tokens = tokens, a.kv_first = first, a.kv_jump = jump;

@@ -7,8 +7,6 @@
 namespace quadrille {
 
 namespace {
-State& on(States& s, int m) { return s[static_cast<std::size_t>(m)]; }
-const State& on(const States& s, int m) { return s[static_cast<std::size_t>(m)]; }
 
 // Leading dims become rows, the last `columns` dims one column.
 Tensor matrix(const Tensor& t, int columns) {

@@ -6,11 +6,6 @@
 
 namespace quadrille {
 
-namespace {
-const State& on(const States& s, int m) { return s[static_cast<std::size_t>(m)]; }
-State& on(States& s, int m) { return s[static_cast<std::size_t>(m)]; }
-}  // namespace
-
 std::int64_t Tape::first_of(const Dims& d, const States& s, Axis a) const {
   return a != Axis::none && has(d, a) ? context_.plan.slice(d[static_cast<std::size_t>(dim_of(d, a))], s).first : 0;
 }
