@@ -31,6 +31,7 @@ inline Cost bill_matmul(const Tensor& out, const Tensor& a, const Tensor& b, con
           .bytes = bytes_of({&a, &b, &bias}) + times(how.write) * bytes_of({&out})};
 }
 
+inline Cost bill_convert(const Tensor& out, const Tensor& in) { return traffic(bytes_of({&out, &in})); }
 inline Cost bill_add(const Tensor& out, const Tensor& a, const Tensor& b) { return traffic(bytes_of({&out, &a, &b})); }
 inline Cost bill_add_bias(const Tensor& out, const Tensor& x, const Tensor& bias) {
   return traffic(bytes_of({&out, &x, &bias}));

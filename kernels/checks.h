@@ -20,6 +20,8 @@ struct Extents {
   std::int64_t rows = 0, columns = 0;
 };
 
+void check_convert(const Stream&, const Tensor& out, const Tensor& in);
+
 MatmulExtents check_matmul(const Stream&, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
                            const Matmul&);
 
@@ -73,8 +75,7 @@ void check_labels(std::span<const std::int32_t> labels, const CrossEntropy&);
 void check_move_block(const Stream&, const Tensor& out, const Tensor& in, const BlockMove&);
 
 void check_sum_of_squares(const Stream&, const Tensor& sum, const Tensor& x);
-void check_step_scalars(const Stream&, const Tensor& scalars, const Tensor& totals, double rate, double clip_norm,
-                        std::int64_t step);
+void check_step_scalars(const Stream&, const Tensor& scalars, const Tensor& totals, const Tensor& settings, double clip_norm);
 void check_adamw(const Stream&, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
                  const Tensor& second_moment, const Tensor& scalars, const AdamW&);
 void check_sgd_momentum(const Stream&, const Tensor& values, const Tensor& gradients, const Tensor& velocity,
