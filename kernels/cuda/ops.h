@@ -10,6 +10,10 @@ namespace quadrille {
 
 class CudaOps : public Ops {
  public:
+  // Query tokens that the plain attention kernel takes at once. cuDNN does not say how many it takes: its work is
+  // billed alike.
+  static constexpr std::int64_t kAttentionBlock = 64;
+
   std::string_view name() const override { return "cuda"; }
   Cost convert(Stream&, const Tensor& out, const Tensor& in) const override;
   Cost matmul(Stream&, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
@@ -36,6 +40,7 @@ class CudaOps : public Ops {
                  std::int64_t first_row) const override;
   Cost embedding_backward(Stream&, const Tensor& dtable, const Tensor& dout, const Tensor& ids,
                           std::int64_t first_row) const override;
+  Cost positions(Stream&, const Tensor& ids, std::int64_t first, const Jump&) const override;
   Cost attention(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
                  const Attention&) const override;
   Cost attention_backward(Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
