@@ -24,6 +24,7 @@ __device__ __forceinline__ void over_row(const T* row, std::int64_t columns, boo
   const std::int64_t head = aligned ? min(static_cast<std::int64_t>((N - past) % N), columns) : columns;
   const std::int64_t packed = (columns - head) / N * N;
   for (std::int64_t i = head + std::int64_t{threadIdx.x} * N; i < head + packed; i += kThreads * N) packs(i);
+#pragma unroll 1
   for (std::int64_t i = threadIdx.x; i < columns - packed; i += kThreads) single(i < head ? i : i + packed);
 }
 
