@@ -62,7 +62,7 @@ __device__ __forceinline__ void load_tile(R* to, const RowsOf<T>& from, int colu
   constexpr int N = kPackOf<T>, kPiece = N < kFour ? N : kFour;
   const int thread = static_cast<int>(threadIdx.x);
   if (packs) {
-#pragma unroll 2
+#pragma unroll 1
     for (int i = thread; i < kRows * (kColumns / N); i += kAttentionThreads) {
       const int row = i / (kColumns / N), at = i % (kColumns / N) * N;
       Pack<R, N> v{};
