@@ -19,6 +19,7 @@
 
 constinit thread_local uint3 threadIdx{}, blockIdx{};
 constinit thread_local dim3 blockDim{}, gridDim{};
+const int warpSize = 32;
 
 namespace standin {
 namespace {
