@@ -20,7 +20,6 @@ if(QUADRILLE_SANITIZE)
   list(APPEND QUADRILLE_OPTIONS -fsanitize=${QUADRILLE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g -O1)
   add_link_options(-fsanitize=${QUADRILLE_SANITIZE})
 endif()
-# nvcc hands options on to the host compiler, which must not be pedantic about what nvcc itself writes. Its standard is
-# named here because CMake 3.25 does not know that nvcc can do C++20.
+# nvcc hands options on to the host compiler, which must not be pedantic about what nvcc itself writes.
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX,C>:${QUADRILLE_OPTIONS}>"
-                    "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;-Xcompiler=-Wall,-Wextra>")
+                    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
