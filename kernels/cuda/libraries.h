@@ -64,6 +64,7 @@ class CudaLibraries {
   void* product_workspace(cudaStream_t stream) { return workspace(product_, kProductWorkspace, stream); }
   void* attention_workspace(cudaStream_t stream) { return workspace(attention_, kAttentionWorkspace, stream); }
   std::int64_t workspace_bytes() const;
+  std::int64_t attention_room = kAttentionWorkspace;  // what a call may use of it; tests lower it
 
   std::map<GemmShape, GemmPlan> gemms;
   std::map<SdpaShape, std::unique_ptr<CudnnPlan>> sdpa_forward, sdpa_backward;  // null: cuDNN has none

@@ -22,7 +22,8 @@ namespace quadrille {
 namespace {
 
 using Plan = std::unique_ptr<CudnnPlan>;
-constexpr std::int64_t kAligned = 8;  // numbers of 2 bytes in the 16 that cuDNN loads at once
+constexpr std::int64_t kAligned = 8;        // numbers of 2 bytes in the 16 that cuDNN loads at once
+constexpr std::int64_t kMargin = 64 << 10;  // of the workspace, for its small pieces
 
 // Rows [row, row + rows) and groups [group, group + groups); several rows only with all groups.
 struct Part {
@@ -62,22 +63,22 @@ const CudnnPlan* forward_plan(CudaLibraries& libraries, const SdpaShape& s) {
   auto [known, fresh] = libraries.sdpa_forward.try_emplace(s);
   if (fresh) known->second = plan_sdpa_forward(s, {libraries.cudnn(), nullptr});
   const CudnnPlan* plan = known->second.get();
-  return plan && plan->workspace() <= kAttentionWorkspace ? plan : nullptr;
+  return plan && plan->workspace() <= libraries.attention_room ? plan : nullptr;
 }
 const CudnnPlan* backward_plan(CudaLibraries& libraries, const SdpaShape& s) {
   auto [known, fresh] = libraries.sdpa_backward.try_emplace(s);
   if (fresh) known->second = plan_sdpa_backward(s, {libraries.cudnn(), nullptr});
   const CudnnPlan* plan = known->second.get();
-  return plan && plan->workspace() + row_sum_bytes(s) <= kAttentionWorkspace ? plan : nullptr;
+  return plan && plan->workspace() + row_sum_bytes(s) <= libraries.attention_room ? plan : nullptr;
 }
 
 // How much of a call the backward pass takes at once: as much as fits. The estimate is that of the workspace's largest
 // piece, the gradient of the scores in tiles, and for grouped heads their gradients before they are summed.
-Part largest_part(const Attention& how) {
+Part largest_part(const Attention& how, std::int64_t room) {
   const std::int64_t scores = rounded(how.q_tokens, 64) * rounded(how.kv_tokens, 128) * 2;
   const std::int64_t shared = how.queries == 1 ? 0 : 2 * rounded(how.kv_tokens, 128) * how.head * 2;
   const std::int64_t group = how.queries * (scores + shared + how.q_tokens * 4);
-  const std::int64_t fit = std::max<std::int64_t>(1, (kAttentionWorkspace - (1 << 20)) / group);
+  const std::int64_t fit = std::max<std::int64_t>(1, (room - kMargin) / group);
   if (!one_stride(how) || fit < how.groups) return {0, 1, 0, std::min(fit, how.groups)};
   return {0, std::min(fit / how.groups, how.rows), 0, how.groups};
 }
@@ -140,7 +141,7 @@ bool sdpa_supports(const Tensor& q, const Attention& how) {
   bool all = true;
   over_parts(how, forward_part(how),
              [&](const Part& part) { all = all && forward_plan(libraries, shape_of(how, part)) != nullptr; });
-  over_parts(how, largest_part(how),
+  over_parts(how, largest_part(how, libraries.attention_room),
              [&](const Part& part) { all = all && backward_plan(libraries, shape_of(how, part)) != nullptr; });
   return all;
 }
@@ -173,7 +174,7 @@ void sdpa_backward(Stream& stream, const Tensor& dq, const Tensor& dkv, const Te
   const cudaStream_t on = cuda_stream(stream);
   const cudnnHandle_t handle = on_stream(libraries, on);
   float scale = static_cast<float>(how.scale), one = 1, lowest = -std::numeric_limits<float>::infinity();
-  over_parts(how, largest_part(how), [&](const Part& part) {
+  over_parts(how, largest_part(how, libraries.attention_room), [&](const Part& part) {
     const SdpaShape s = shape_of(how, part);
     const CudnnPlan* plan = backward_plan(libraries, s);
     require(plan != nullptr, "attention_backward: cuDNN has no plan for this shape; sdpa_supports was not asked");
