@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::size_t kRange = std::size_t{1} << 40;  // addresses of a device: enough never to use one twice
 constexpr std::size_t kPage = 4096, kAlignment = 256;
+constexpr std::ptrdiff_t kNear = 64 << 10;  // so far beside an allocation it is named in messages
 
 std::size_t up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
@@ -148,13 +149,16 @@ std::string describe_address(const void* address) {
     const Allocation* freed = below(range.freed, p);
     if (freed != nullptr && p < freed->pages + freed->page_bytes)
       return fmt::format("touched freed memory of {}, an allocation of {} bytes", owner(device), freed->bytes);
-    if (const Allocation* a = below(range.live, p);
-        a != nullptr && p >= a->data + a->bytes && p < a->pages + a->page_bytes + kPage)
-      return fmt::format("touched byte {} of an allocation of {} bytes of {}", p - a->data, a->bytes, owner(device));
+    const Allocation* last = below(range.live, p);
     const auto next = range.live.upper_bound(p);
-    if (next != range.live.end() && p + kPage >= next->second.pages)
-      return fmt::format("touched {} bytes before an allocation of {} bytes of {}", next->second.data - p,
-                         next->second.bytes, owner(device));
+    const auto behind = last != nullptr ? p - last->data - static_cast<std::ptrdiff_t>(last->bytes) : PTRDIFF_MAX;
+    const auto before = next != range.live.end() ? next->second.data - p : PTRDIFF_MAX;
+    if (behind < before && behind <= kNear)
+      return fmt::format("touched byte {} of an allocation of {} bytes of {}", p - last->data, last->bytes,
+                         owner(device));
+    if (before <= kNear)
+      return fmt::format("touched {} bytes before an allocation of {} bytes of {}", before, next->second.bytes,
+                         owner(device));
     return fmt::format("touched memory of {} that nobody allocated", owner(device));
   }
   return fmt::format("touched address {}, which is no memory of a device (or the thread's stack is full)", address);
