@@ -58,5 +58,8 @@ class Device {
 
 std::unique_ptr<Device> make_host_device();  // large blocks on huge pages where the system allows
 std::unique_ptr<Device> make_counting_device();
+// What a host device's streams are: work is done at once by the calling thread.
+std::unique_ptr<Stream> make_host_stream(Device&);
+void check_copy(const Tensor& to, const Tensor& from);  // what every Stream::copy demands; throws Error
 
 }  // namespace quadrille
