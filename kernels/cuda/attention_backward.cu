@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(kAttentionThreads, blocks_at_once<Real<T>>(32 
 template <class T>
 void differentiate_plainly(Stream& stream, const Operands<T>& x) {
   const Attention& how = x.how;
-  const cudaStream_t queue = launch_stream(stream);
+  const cudaStream_t queue = cuda_stream(stream);
   const auto blocks_of = [](std::int64_t tokens, std::int64_t block) { return (tokens + block - 1) / block; };
   const std::int64_t of_queries = blocks_of(how.q_tokens, kQueryBlock),
                      of_keys = blocks_of(how.kv_tokens, kKeyBlock<Real<T>>), groups = how.rows * how.groups;

@@ -80,7 +80,7 @@ template <class Body, class Out, class... In>
 void over_numbers(Stream& stream, Body body, std::int64_t count, Out* out, const In*... in) {
   constexpr int N = kPackOf<Out, In...>;
   const std::int64_t packed = pack_aligned<N>(out, in...) ? count / N * N : 0;
-  launch(launch_stream(stream), {blocks_for(count, kThreads * N), kThreads}, each_number<Body, Out, In...>, body, count,
+  launch(cuda_stream(stream), {blocks_for(count, kThreads * N), kThreads}, each_number<Body, Out, In...>, body, count,
          packed, out, in...);
 }
 
@@ -205,7 +205,7 @@ Cost CudaOps::add_bias(Stream& stream, const Tensor& out, const Tensor& x, const
     constexpr int N = kPackOf<T>;
     const auto start = [&](auto* kernel, std::int64_t pack) {
       const unsigned down = blocks_for(e.rows, kRowsAtOnce, kMostAcross);
-      launch(launch_stream(stream), {{blocks_for(e.columns, kWarp * pack, kMostBlocks), down}, {kWarp, kRowsAtOnce}},
+      launch(cuda_stream(stream), {{blocks_for(e.columns, kWarp * pack, kMostBlocks), down}, {kWarp, kRowsAtOnce}},
              kernel, e.rows, e.columns, out.as<T>(), x.as<T>(), bias.as<T>());
     };
     if (e.columns % N == 0 && pack_aligned<N>(out.as<T>(), x.as<T>(), bias.as<T>()))
@@ -221,7 +221,7 @@ Cost CudaOps::sum_rows(Stream& stream, const Tensor& out, const Tensor& x, Write
   with_types_of(x, out, [&]<class T, class W>(T, W) {
     constexpr int N = kPackOf<T>;
     const bool packs = e.columns % N == 0 && pack_aligned<N>(x.as<T>());
-    launch(launch_stream(stream), {blocks_for(e.columns, kBlockColumns<T>, kMostBlocks), kColumnThreads},
+    launch(cuda_stream(stream), {blocks_for(e.columns, kBlockColumns<T>, kMostBlocks), kColumnThreads},
            packs ? sum_rows_kernel<T, W, N> : sum_rows_kernel<T, W, 1>, e.rows, e.columns, out.as<W>(), x.as<T>(),
            write == Write::accumulate);
   });
@@ -261,7 +261,7 @@ Cost CudaOps::gated_silu_backward(Stream& stream, const Tensor& dgate, const Ten
     constexpr int N = kPackOf<T>;
     const std::int64_t count = dgate.count();
     const bool packs = pack_aligned<N>(dgate.as<T>(), dup.as<T>(), dy.as<T>(), gate.as<T>(), up.as<T>());
-    launch(launch_stream(stream), {blocks_for(count, kThreads * N), kThreads}, gated_backward<T>, count,
+    launch(cuda_stream(stream), {blocks_for(count, kThreads * N), kThreads}, gated_backward<T>, count,
            packs ? count / N * N : 0, dgate.as<T>(), dup.as<T>(), dy.as<T>(), gate.as<T>(), up.as<T>());
   });
   return bill_gated_silu_backward(dgate, dup, dy, gate, up);
@@ -272,9 +272,9 @@ Cost CudaOps::dropout(Stream& stream, const Tensor& out, const Tensor& x, const 
   const std::int64_t rows = x.shape()[0], tokens = x.shape()[1], features = x.shape()[2];
   with_type_of(out, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
-    launch(launch_stream(stream), {blocks_for(rows * tokens, kRowsAtOnce), {kWarp, kRowsAtOnce}}, dropout_kernel<T>,
-           rows, tokens, features, features % N == 0 && pack_aligned<N>(out.as<T>(), x.as<T>()), out.as<T>(), x.as<T>(),
-           how, Dropped(how.key, how.probability));
+    launch(cuda_stream(stream), {blocks_for(rows * tokens, kRowsAtOnce), {kWarp, kRowsAtOnce}}, dropout_kernel<T>, rows,
+           tokens, features, features % N == 0 && pack_aligned<N>(out.as<T>(), x.as<T>()), out.as<T>(), x.as<T>(), how,
+           Dropped(how.key, how.probability));
   });
   return bill_dropout(out, x);
 }

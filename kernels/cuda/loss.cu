@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kThreads)
 Cost CudaOps::cross_entropy_max(Stream& stream, const Tensor& max, const Tensor& logits) const {
   const Extents e = check_cross_entropy_max(stream, max, logits);
   with_type_of(logits, [&]<class T>(T) {
-    launch(launch_stream(stream), {blocks_for(e.rows, 1), kThreads}, max_kernel<T>, e.rows, e.columns, max.as<double>(),
+    launch(cuda_stream(stream), {blocks_for(e.rows, 1), kThreads}, max_kernel<T>, e.rows, e.columns, max.as<double>(),
            logits.as<T>());
   });
   return bill_cross_entropy_max(max, logits);
@@ -156,8 +156,8 @@ Cost CudaOps::cross_entropy_sums(Stream& stream, const Tensor& sums, const Tenso
                                  const Tensor& labels, const CrossEntropy& how) const {
   const Extents e = check_cross_entropy_sums(stream, sums, logits, max, labels, how);
   with_type_of(logits, [&]<class T>(T) {
-    launch(launch_stream(stream), {blocks_for(e.rows, 1), kThreads}, sums_kernel<T>, e.rows, e.columns,
-           sums.as<double>(), logits.as<T>(), max.as<double>(), labels.as<std::int32_t>(), how.first_word);
+    launch(cuda_stream(stream), {blocks_for(e.rows, 1), kThreads}, sums_kernel<T>, e.rows, e.columns, sums.as<double>(),
+           logits.as<T>(), max.as<double>(), labels.as<std::int32_t>(), how.first_word);
   });
   return bill_cross_entropy_sums(sums, logits, max, labels);
 }
@@ -166,7 +166,7 @@ Cost CudaOps::cross_entropy_loss(Stream& stream, const Tensor& loss, const Tenso
                                  const Tensor& labels, const CrossEntropy& how) const {
   const std::int64_t rows = check_cross_entropy_loss(stream, loss, sums, max, labels, how);
   if (rows > 0)
-    launch(launch_stream(stream), {1, kLossThreads}, loss_kernel, rows, loss.as<double>(), sums.as<double>(),
+    launch(cuda_stream(stream), {1, kLossThreads}, loss_kernel, rows, loss.as<double>(), sums.as<double>(),
            max.as<double>(), labels.as<std::int32_t>(), how);
   return bill_cross_entropy_loss(loss, sums, max, labels);
 }
@@ -176,7 +176,7 @@ Cost CudaOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, cons
   const Extents e = check_cross_entropy_backward(stream, dlogits, logits, max, sums, labels, how);
   with_type_of(logits, [&]<class T>(T) {
     const auto past = [](const T* at) { return reinterpret_cast<std::uintptr_t>(at) % kPackBytes; };
-    launch(launch_stream(stream), {blocks_for(e.rows, 1), kThreads}, backward_kernel<T>, e.rows, e.columns,
+    launch(cuda_stream(stream), {blocks_for(e.rows, 1), kThreads}, backward_kernel<T>, e.rows, e.columns,
            past(dlogits.as<T>()) == past(logits.as<T>()), dlogits.as<T>(), logits.as<T>(), max.as<double>(),
            sums.as<double>(), labels.as<std::int32_t>(), how);
   });

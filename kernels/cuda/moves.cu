@@ -71,7 +71,7 @@ bool divides(std::int64_t bytes, const BlockMove& how, std::int64_t number, cons
 
 template <class Unit>
 void copy(Stream& stream, const Runs& runs, const Tensor& out, const Tensor& in) {
-  launch(launch_stream(stream), {blocks_for(runs.outer * runs.run, kThreads), kThreads}, copy_runs<Unit>, runs,
+  launch(cuda_stream(stream), {blocks_for(runs.outer * runs.run, kThreads), kThreads}, copy_runs<Unit>, runs,
          static_cast<Unit*>(out.data()), static_cast<const Unit*>(in.data()));
 }
 
@@ -91,7 +91,7 @@ void copy_largest(Stream& stream, const Tensor& out, const Tensor& in, const Blo
 template <class T, int N>
 void add_packs(Stream& stream, const Tensor& out, const Tensor& in, const BlockMove& how) {
   const Runs runs = in_units(how, 1, N);
-  launch(launch_stream(stream), {blocks_for(runs.outer * runs.run, kThreads), kThreads}, add_runs<T, N>, runs,
+  launch(cuda_stream(stream), {blocks_for(runs.outer * runs.run, kThreads), kThreads}, add_runs<T, N>, runs,
          out.as<T>(), in.as<T>());
 }
 template <class T>

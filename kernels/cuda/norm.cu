@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(kColumnThreads)
 template <class T, class... P, class... A>
 void start_rows(Stream& stream, const Extents& e, bool aligned, void (*packs)(P...), void (*singles)(P...),
                 A... operands) {
-  launch(launch_stream(stream), {blocks_for(e.rows, kRowsAtOnce), {kWarp, kRowsAtOnce}},
+  launch(cuda_stream(stream), {blocks_for(e.rows, kRowsAtOnce), {kWarp, kRowsAtOnce}},
          aligned && e.columns % kPackOf<T> == 0 ? packs : singles, e.rows, e.columns, operands...);
 }
 
@@ -247,7 +247,7 @@ Cost CudaOps::norm_backward_parameters(Stream& stream, const Tensor& dgain, cons
     with_types_of(x, bias, [&]<class Same, class B>(Same, B) {
       constexpr int N = kPackOf<T>;
       const bool packs = e.columns % N == 0 && pack_aligned<N>(dy.as<T>(), x.as<T>());
-      launch(launch_stream(stream), {blocks_for(e.columns, kBlockColumns<T>, kMostBlocks), kColumnThreads},
+      launch(cuda_stream(stream), {blocks_for(e.columns, kBlockColumns<T>, kMostBlocks), kColumnThreads},
              packs ? norm_backward_parameters_kernel<T, G, B, N> : norm_backward_parameters_kernel<T, G, B, 1>, e.rows,
              e.columns, numbers<G>(dgain), numbers<B>(dbias), dy.as<T>(), x.as<T>(), forward_sums.as<double>(), how);
     });

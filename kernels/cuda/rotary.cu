@@ -90,7 +90,7 @@ Cost CudaOps::rotary(Stream& stream, const Tensor& out, const Tensor& x, const R
     // Rows share a token's angles as long as there are blocks enough.
     constexpr std::int64_t kEnough = 2048;
     const std::int64_t down = std::clamp<std::int64_t>(kEnough / how.tokens, 1, std::min(how.rows, kMostAcross));
-    launch(launch_stream(stream), {{blocks_for(how.tokens, 1), static_cast<unsigned>(down)}, kThreads},
+    launch(cuda_stream(stream), {{blocks_for(how.tokens, 1), static_cast<unsigned>(down)}, kThreads},
            packs ? rotary_kernel<T, N> : rotary_kernel<T, 1>, out.as<T>(), how);
   });
   return bill_rotary(out, x);
