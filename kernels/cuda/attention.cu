@@ -136,7 +136,7 @@ void attend_plainly(Stream& stream, const Tensor& out, const Tensor& log_sum, co
 constexpr int kMergeRows = 8;
 template <class T>
 __global__ void __launch_bounds__(kWarp* kMergeRows)
-    merge_kernel(MergeExtents e, T* out, Real<T>* log_sum, const T* part_out, const Real<T>* part_log_sum) {
+    attention_merge_kernel(MergeExtents e, T* out, Real<T>* log_sum, const T* part_out, const Real<T>* part_log_sum) {
   using R = Real<T>;
   const std::int64_t heads = e.groups * e.queries;
   for (std::int64_t i = std::int64_t{blockIdx.x} * kMergeRows + threadIdx.y; i < e.rows * e.tokens * heads;
@@ -171,7 +171,8 @@ Cost CudaOps::attention_merge(Stream& stream, const Tensor& out, const Tensor& l
   const MergeExtents e = check_attention_merge(stream, out, log_sum, part_out, part_log_sum);
   with_type_of(out, [&]<class T>(T) {
     launch(cuda_stream(stream), {blocks_for(e.rows * e.tokens * e.groups * e.queries, kMergeRows), {kWarp, kMergeRows}},
-           merge_kernel<T>, e, out.as<T>(), log_sum.as<Real<T>>(), part_out.as<T>(), part_log_sum.as<Real<T>>());
+           attention_merge_kernel<T>, e, out.as<T>(), log_sum.as<Real<T>>(), part_out.as<T>(),
+           part_log_sum.as<Real<T>>());
   });
   return bill_attention_merge(out, log_sum, part_out, part_log_sum);
 }

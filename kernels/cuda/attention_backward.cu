@@ -117,7 +117,7 @@ __device__ __forceinline__ void differentiate_queries(const Operands<T>& x, cons
 
 template <class T, int kChunks>
 __global__ void __launch_bounds__(kAttentionThreads, blocks_at_once<Real<T>>(16 * kChunks))
-    queries_kernel(Operands<T> x, std::int64_t blocks) {
+    attention_queries_kernel(Operands<T> x, std::int64_t blocks) {
   const Attention& how = x.how;
   const std::int64_t heads = how.rows * how.groups * how.queries;
   for (std::int64_t item = blockIdx.x; item < blocks * heads; item += gridDim.x) {
@@ -170,7 +170,7 @@ __device__ __forceinline__ void add_queries(const Operands<T>& x, const Head& he
 // most queries see, come first.
 template <class T, int kChunks>
 __global__ void __launch_bounds__(kAttentionThreads, blocks_at_once<Real<T>>(32 * kChunks))
-    keys_kernel(Operands<T> x, std::int64_t blocks) {
+    attention_keys_kernel(Operands<T> x, std::int64_t blocks) {
   using R = Real<T>;
   constexpr int K = kKeyBlock<R>;
   const Attention& how = x.how;
@@ -203,9 +203,9 @@ void differentiate_plainly(Stream& stream, const Operands<T>& x) {
                      of_keys = blocks_of(how.kv_tokens, kKeyBlock<Real<T>>), groups = how.rows * how.groups;
   with_chunks_of(how.head, [&]<int kChunks>(std::integral_constant<int, kChunks>) {
     launch(queue, {blocks_for(groups * how.queries * of_queries, 1, kMostBlocks), kAttentionThreads},
-           queries_kernel<T, kChunks>, x, of_queries);
-    launch(queue, {blocks_for(groups * of_keys, 1, kMostBlocks), kAttentionThreads}, keys_kernel<T, kChunks>, x,
-           of_keys);
+           attention_queries_kernel<T, kChunks>, x, of_queries);
+    launch(queue, {blocks_for(groups * of_keys, 1, kMostBlocks), kAttentionThreads}, attention_keys_kernel<T, kChunks>,
+           x, of_keys);
   });
 }
 

@@ -27,7 +27,7 @@ __device__ __forceinline__ R sigmoid(R x) {
   return R(1) / (R(1) + exponential(-x));
 }
 
-struct Same {
+struct Convert {
   template <class R>
   __device__ R operator()(R x) const {
     return x;
@@ -94,7 +94,8 @@ __device__ __forceinline__ void gated_gradients(R& dgate, R& dup, R dy, R gate, 
 // Reads 3 and writes 2 numbers an element.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    gated_backward(std::int64_t count, std::int64_t packed, T* dgate, T* dup, const T* dy, const T* gate, const T* up) {
+    gated_silu_backward_kernel(std::int64_t count, std::int64_t packed, T* dgate, T* dup, const T* dy, const T* gate,
+                               const T* up) {
   constexpr int N = kPackOf<T>;
   for (std::int64_t i = thread_of_grid() * N; i < packed; i += threads_of_grid() * N) {
     const auto d = load_pack<N>(dy + i), g = load_pack<N>(gate + i), u = load_pack<N>(up + i);
@@ -184,7 +185,7 @@ Cost CudaOps::convert(Stream& stream, const Tensor& out, const Tensor& in) const
   check_convert(stream, out, in);
   with_type_of(out, [&]<class To>(To) {
     with_type_of(in, [&]<class From>(From) {
-      over_numbers(stream, Same(), in.count(), out.as<To>(), static_cast<const From*>(in.as<From>()));
+      over_numbers(stream, Convert(), in.count(), out.as<To>(), static_cast<const From*>(in.as<From>()));
     });
   });
   return bill_convert(out, in);
@@ -261,7 +262,7 @@ Cost CudaOps::gated_silu_backward(Stream& stream, const Tensor& dgate, const Ten
     constexpr int N = kPackOf<T>;
     const std::int64_t count = dgate.count();
     const bool packs = pack_aligned<N>(dgate.as<T>(), dup.as<T>(), dy.as<T>(), gate.as<T>(), up.as<T>());
-    launch(cuda_stream(stream), {blocks_for(count, kThreads * N), kThreads}, gated_backward<T>, count,
+    launch(cuda_stream(stream), {blocks_for(count, kThreads * N), kThreads}, gated_silu_backward_kernel<T>, count,
            packs ? count / N * N : 0, dgate.as<T>(), dup.as<T>(), dy.as<T>(), gate.as<T>(), up.as<T>());
   });
   return bill_gated_silu_backward(dgate, dup, dy, gate, up);
