@@ -40,6 +40,9 @@ class Device {
   virtual bool holds_numbers() const = 0;  // false: shapes only, nothing may be read
   virtual bool on_host() const = 0;        // true: data() is an address of this process
   virtual std::unique_ptr<Stream> make_stream() = 0;
+  // Memory of the host that this device's streams copy from and to without making the host wait: what is to be copied
+  // must stay as it is until the stream has passed. The plain host's where copies happen at once anyway.
+  virtual std::unique_ptr<Device> host_side();
   Tensor empty(const Shape&, DType);  // uninitialised; throws Error when memory is short
   std::int64_t bytes_now() const { return bytes_now_; }
   std::int64_t bytes_peak() const { return bytes_peak_; }
@@ -55,5 +58,8 @@ class Device {
 
 std::unique_ptr<Device> make_host_device();  // large blocks on huge pages where the system allows
 std::unique_ptr<Device> make_counting_device();
+// What a host device's streams are: work is done at once by the calling thread.
+std::unique_ptr<Stream> make_host_stream(Device&);
+void check_copy(const Tensor& to, const Tensor& from);  // what every Stream::copy demands; throws Error
 
 }  // namespace quadrille

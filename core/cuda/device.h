@@ -17,7 +17,8 @@ namespace quadrille {
 std::unique_ptr<Device> open_cuda_device(int index);
 int cuda_device_count();  // 0 without a driver
 
-// The stream behind a Stream of a CUDA device; throws Error for any other.
+// The stream behind a Stream of a CUDA device, which becomes the calling thread's current one, as launches want it;
+// throws Error for any other.
 cudaStream_t cuda_stream(Stream&);
 int cuda_index(const Device&);  // of a CUDA device
 // Streams of high priority get their messages past queued maths: for crossings.

@@ -247,6 +247,26 @@ endif()
 quadrille_part(TESTS GoogleTest "TARGET;GTest::gtest_main" "${GTest_VERSION}" "${gtest_path}"
   "install libgtest-dev or unpack googletest below -DQUADRILLE_DEPS=DIR")
 
+quadrille_optional(BOOST_CONTEXT "Boost.Context, threads of the CUDA stand-in in the tests")
+set(boost_version "")
+if(WANT_BOOST_CONTEXT)
+  find_path(BOOST_CONTEXT_INCLUDE boost/context/detail/fcontext.hpp)
+  find_library(BOOST_CONTEXT_LIBRARY boost_context)
+  mark_as_advanced(BOOST_CONTEXT_INCLUDE BOOST_CONTEXT_LIBRARY)
+  if(BOOST_CONTEXT_INCLUDE AND BOOST_CONTEXT_LIBRARY)
+    quadrille_interface(boost_context ${BOOST_CONTEXT_INCLUDE})
+    target_link_libraries(dep_boost_context INTERFACE ${BOOST_CONTEXT_LIBRARY})
+    if(EXISTS ${BOOST_CONTEXT_INCLUDE}/boost/version.hpp)
+      file(STRINGS ${BOOST_CONTEXT_INCLUDE}/boost/version.hpp line REGEX "define BOOST_LIB_VERSION")
+      string(REGEX MATCH "[0-9_]+\"" boost_version "${line}")
+      string(REGEX REPLACE "\"" "" boost_version "${boost_version}")
+      string(REPLACE "_" "." boost_version "${boost_version}")
+    endif()
+  endif()
+endif()
+quadrille_part(BOOST_CONTEXT Boost.Context "TARGET;dep::boost_context" "${boost_version}" "${BOOST_CONTEXT_LIBRARY}"
+  "install libboost-context-dev")
+
 quadrille_stop_if_missing()
 
 string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
