@@ -128,7 +128,7 @@ std::shared_ptr<Ticket::Pending> Group::begin_receive(const Header& header, cons
 
 Ticket Group::all_reduce(const Tensor& inout, Reduce reduce, Stream& producer) {
   expect_tensor(Operation::all_reduce, inout);
-  require(inout.dtype() != DType::i32, "all_reduce in group {} was given i32: f32 or f64 is wanted", name_);
+  require(inout.dtype() != DType::i32, "all_reduce in group {} was given i32: f32, f64 or bf16 is wanted", name_);
   return run(next(Operation::all_reduce, &inout, reduce), inout, inout, producer);
 }
 
@@ -139,7 +139,7 @@ Ticket Group::all_gather(const Tensor& full, const Tensor& mine, Stream& produce
 
 Ticket Group::reduce_scatter(const Tensor& mine, const Tensor& full, Reduce reduce, Stream& producer) {
   expect_whole(Operation::reduce_scatter, full, mine);
-  require(mine.dtype() != DType::i32, "reduce_scatter in group {} was given i32: f32 or f64 is wanted", name_);
+  require(mine.dtype() != DType::i32, "reduce_scatter in group {} was given i32: f32, f64 or bf16 is wanted", name_);
   return run(next(Operation::reduce_scatter, &mine, reduce), mine, full, producer);
 }
 

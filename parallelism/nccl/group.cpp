@@ -96,6 +96,7 @@ class UnderWay : public Ticket::Pending {
       : station_(std::move(station)), passage_(std::move(passage)) {}
   void wait(Stream& consumer) override {
     station_->refuse_if_stopped();
+    station_->enter_device();
     const cudaStream_t stream = cuda_stream(consumer);
     if (passage_->begin) passage_->before.emplace(stream);
     passage_->end->hold_up(stream);
