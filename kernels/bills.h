@@ -52,6 +52,8 @@ inline Cost bill_gated_silu_backward(const Tensor& dgate, const Tensor& dup, con
 }
 inline Cost bill_dropout(const Tensor& out, const Tensor& x) { return traffic(bytes_of({&out, &x})); }
 
+inline Cost bill_positions(const Tensor& ids) { return traffic(bytes_of({&ids})); }
+
 inline Cost bill_norm_sums(const Tensor& sums, const Tensor& x) { return traffic(bytes_of({&sums, &x})); }
 inline Cost bill_norm(const Tensor& out, const Tensor& x, const Tensor& sums, const Tensor& gain, const Tensor& bias) {
   return traffic(bytes_of({&out, &x, &sums, &gain, &bias}));
@@ -162,8 +164,8 @@ inline Cost bill_move_block(const Tensor& out, const BlockMove& how) {
 inline Cost bill_sum_of_squares(const Tensor& sum, const Tensor& x) {
   return traffic(2 * bytes_of({&sum}) + bytes_of({&x}));
 }
-inline Cost bill_step_scalars(const Tensor& scalars, const Tensor& totals) {
-  return traffic(bytes_of({&scalars, &totals}));
+inline Cost bill_step_scalars(const Tensor& scalars, const Tensor& totals, const Tensor& settings) {
+  return traffic(bytes_of({&scalars, &totals, &settings}));
 }
 inline Cost bill_adamw(const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
                        const Tensor& second_moment, const Tensor& scalars) {

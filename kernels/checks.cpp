@@ -317,6 +317,15 @@ Extents check_embedding_backward(const Stream& stream, const Tensor& dtable, con
   return e;
 }
 
+Extents check_positions(const Stream& stream, const Tensor& ids, std::int64_t first, const Jump& jump) {
+  const Check check("positions", stream);
+  check.type(DType::i32, {{"ids", ids}});
+  check.that(ids.shape().rank() == 2, "two dims: rows, tokens", ids.shape().text());
+  const Extents e = check.matrix({"ids", ids});
+  check.positions("tokens", first, jump, e.columns, std::numeric_limits<std::int32_t>::max());
+  return e;
+}
+
 namespace {
 std::int64_t q_count(const Attention& how) { return how.rows * how.q_tokens * how.groups * how.q_width; }
 std::int64_t kv_count(const Attention& how) { return how.rows * how.kv_tokens * how.groups * how.kv_width; }

@@ -174,6 +174,9 @@ class Ops {
       Stream&, const Tensor& dtable_VE, const Tensor& dout_RE, const Tensor& ids_R,
       std::int64_t first_row) const = 0;  // accumulates, in a fixed order; dtable may be wide
 
+  // ids_BT: i32; token t of every row gets its position, position_of(first, jump, t).
+  virtual Cost positions(Stream&, const Tensor& ids_BT, std::int64_t first, const Jump&) const = 0;
+
   // out: [rows, q_tokens, groups, queries*head]; log_sum: [rows, groups, queries, q_tokens], log Σ exp of the scaled
   // scores, without dropout, always wide. A query that sees no key gives zeros and -infinity.
   virtual Cost attention(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
