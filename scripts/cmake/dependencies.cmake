@@ -213,14 +213,8 @@ if(WANT_UTF8PROC)
 endif()
 quadrille_part(UTF8PROC utf8proc "TARGET;dep::utf8proc" "${utf8proc_version}" "${UTF8PROC_LIBRARY}" "install libutf8proc-dev")
 
-# --- GPUs: asked for by people who expect them, so the answer must be plain -------------------------------------------
-foreach(gpu CUDA NCCL)
-  quadrille_optional(${gpu} "${gpu}")
-  if(QUADRILLE_${gpu} STREQUAL "ON")
-    message(FATAL_ERROR "QUADRILLE_${gpu}=ON: ${gpu} is not part of this version yet; leave the option out or use the preset cpu")
-  endif()
-  quadrille_list_part(${gpu} FALSE "" "" "not part of this version yet")
-endforeach()
+# --- GPUs ----------------------------------------------------------------------------------------------------------
+include(cuda)
 
 # --- tests ----------------------------------------------------------------------------------------------------------
 quadrille_optional(TESTS "The tests, with GoogleTest")
@@ -270,6 +264,5 @@ quadrille_part(BOOST_CONTEXT Boost.Context "TARGET;dep::boost_context" "${boost_
 quadrille_stop_if_missing()
 
 string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
-get_directory_property(options COMPILE_OPTIONS)
-string(REPLACE ";" " " QUADRILLE_FLAGS "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${options}")
+string(REPLACE ";" " " QUADRILLE_FLAGS "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${QUADRILLE_OPTIONS}")
 string(STRIP "${QUADRILLE_FLAGS}" QUADRILLE_FLAGS)

@@ -10,7 +10,7 @@ extern __shared__ uint4 dynamic_shared_memory[];
 namespace {
 
 __global__ void block_sums_kernel(float* out, const float* in) {
-  __shared__ float partial[kThreads / warpSize];
+  __shared__ float partial[kThreads / 32];
   float sum = in[blockIdx.x * blockDim.x + threadIdx.x];
   for (int lanes = warpSize / 2; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xffffffffU, sum, lanes);
   if (threadIdx.x % warpSize == 0) partial[threadIdx.x / warpSize] = sum;

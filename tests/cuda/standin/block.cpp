@@ -19,6 +19,7 @@
 
 constinit thread_local uint3 threadIdx{}, blockIdx{};
 constinit thread_local dim3 blockDim{}, gridDim{};
+const int warpSize = 32;
 
 namespace standin {
 namespace {
@@ -140,7 +141,7 @@ void Runner::run(const Launch& launch, std::uint64_t seed) {
     threads_[i].index = {static_cast<unsigned>(i % blockDim.x), static_cast<unsigned>(i / blockDim.x % blockDim.y),
                          static_cast<unsigned>(i / blockDim.x / blockDim.y)};
   const std::span<std::byte> dynamic = dynamic_shared();
-  const std::size_t beyond = std::min<std::size_t>(dynamic.size(), (launch.shared_bytes + 1) / 2 * 2 + 256);
+  const std::size_t beyond = std::min<std::size_t>(dynamic.size(), launch.shared_bytes + 256);
   for (const auto& v : variables_) poison(v);
   used_.clear();
   bool first = true;
@@ -150,7 +151,7 @@ void Runner::run(const Launch& launch, std::uint64_t seed) {
         for (const auto& v : used_) poison(v);
         poison(dynamic.first(beyond));
         run_block();
-        if (!is_poison(dynamic.first(beyond).subspan((launch.shared_bytes + 1) / 2 * 2)))
+        if (!is_poison(dynamic.first(beyond).subspan(launch.shared_bytes)))
           throw std::runtime_error(
               fmt::format("{} block ({}, {}, {}) wrote behind its {} bytes of dynamic shared memory",
                           name_of(launch.kernel), blockIdx.x, blockIdx.y, blockIdx.z, launch.shared_bytes));
@@ -414,17 +415,23 @@ struct ThreadRunner {
 
 }  // namespace
 
+// By the address, so that any part of what was filled is still recognised.
+std::byte poison_at(const std::byte* p) {
+  return (reinterpret_cast<std::uintptr_t>(p) & 1U) != 0 ? std::byte{kPoison >> 8} : std::byte{kPoison & 0xff};
+}
+
 void poison(std::span<std::byte> bytes) {
-  std::size_t i = 0;
-  for (; i + 2 <= bytes.size(); i += 2) std::memcpy(bytes.data() + i, &kPoison, 2);
-  if (i < bytes.size()) bytes[i] = std::byte{0xff};
+  const std::size_t odd = bytes.size() % 2;
+  const std::byte first = bytes.empty() ? std::byte{} : poison_at(bytes.data()), second = first ^ std::byte{0x80};
+  for (std::size_t i = 0; i + odd < bytes.size(); i += 2) {
+    bytes[i] = first;
+    bytes[i + 1] = second;
+  }
+  if (odd != 0) bytes.back() = first;
 }
 
 bool is_poison(std::span<const std::byte> bytes) {
-  std::size_t i = 0;
-  for (; i + 2 <= bytes.size(); i += 2)
-    if (std::memcmp(bytes.data() + i, &kPoison, 2) != 0) return false;
-  return i == bytes.size() || bytes[i] == std::byte{0xff};
+  return std::all_of(bytes.begin(), bytes.end(), [](const std::byte& b) { return b == poison_at(&b); });
 }
 
 void run_blocks(const Launch& launch, std::uint64_t seed) {

@@ -283,13 +283,16 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return keep(error_of(stream->device));
 }
 
-// Asking sets the work in motion, or a host that asks again and again would ask for ever.
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   const Lock lock(state().mutex);
   if (const cudaError_t error = refuse_if_captured(*stream); error != cudaSuccess) return keep(error);
   if (const cudaError_t error = error_of(stream->device); error != cudaSuccess) return keep(error);
-  demand(*stream, stream->pushed);
-  return stream->done == stream->pushed ? cudaSuccess : cudaErrorNotReady;
+  if (stream->done == stream->pushed) {
+    stream->first_asked = 0;
+    return cudaSuccess;
+  }
+  if (asked_long_enough(stream->first_asked)) demand(*stream, stream->pushed);
+  return cudaErrorNotReady;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
@@ -336,7 +339,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (event->mark->capture) return keep(cudaErrorCapturedEvent);
   if (const cudaError_t error = error_of(event->device); error != cudaSuccess) return keep(error);
   if (event->mark->reached) return cudaSuccess;
-  demand(*event->mark->stream, event->mark->number);
+  if (asked_long_enough(event->mark->first_asked)) demand(*event->mark->stream, event->mark->number);
   return cudaErrorNotReady;
 }
 

@@ -119,6 +119,12 @@ void wait_on_host(Lock& lock, CUstream_st& stream, std::uint64_t number) {
   state().changed.wait(lock, [&stream, number] { return stream.done >= number; });
 }
 
+bool asked_long_enough(double& first_asked) {
+  constexpr double kPatience = 0.1;
+  if (first_asked == 0) first_asked = seconds_now();
+  return seconds_now() - first_asked > kPatience;
+}
+
 void fault_of(int device, const std::string& what) {
   State::Device& d = state().devices[device];
   const std::string text = fmt::format("stand-in: {}", what);

@@ -26,6 +26,7 @@ struct Mark {
   std::uint64_t number = 0;
   bool reached = false;
   double seconds = 0;
+  double first_asked = 0;            // when a host first asked after it without waiting
   std::shared_ptr<Capture> capture;  // recorded in a capture: nodes of that graph instead
   std::vector<std::size_t> nodes;
 };
@@ -61,6 +62,9 @@ using Lock = std::unique_lock<std::mutex>;
 void push(CUstream_st&, Operation);  // to the queue, whatever is captured
 void demand(CUstream_st&, std::uint64_t number);
 void wait_on_host(Lock&, CUstream_st&, std::uint64_t number);  // in the order of stream_order
+// A host asks without waiting. Whoever asks again for some time is answered: else it would ask for ever. Before that
+// nothing is set in motion, so that a watchman who looks in now and then does not make late work early.
+bool asked_long_enough(double& first_asked);
 void fault_of(int device, const std::string&);
 cudaError_t error_of(int device);
 
@@ -71,6 +75,7 @@ struct CUstream_st {
   std::deque<standin::Operation> queue;
   std::uint64_t pushed = 0, done = 0, demanded = 0;  // operations, counted
   std::uint64_t last_meeting = 0;                    // number of the last operation that meets others
+  double first_asked = 0;                            // by cudaStreamQuery, since it was last found done
   std::uint64_t launches = 0;                        // kernels, for their seeds
   bool meeting = false;                              // its work waits for others just now
   const standin::Mark* waiting = nullptr;            // for this one

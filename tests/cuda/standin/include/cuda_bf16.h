@@ -5,8 +5,8 @@
 #include <bit>
 #include <cstdint>
 
+#include <cuda_runtime.h>
 #include "core/bf16.h"
-#include "cuda_runtime.h"
 
 struct __nv_bfloat16_raw {
   unsigned short x;

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "standin_device.h"
-#include "standin_vectors.h"
+#include <standin_device.h>
+#include <standin_vectors.h>
 
 // Numbers as in the real runtime, so that messages can be looked up.
 enum cudaError_t : int {

@@ -11,7 +11,7 @@
 #include <source_location>
 #include <type_traits>
 
-#include "standin_vectors.h"
+#include <standin_vectors.h>
 
 #define __global__
 #define __device__
@@ -28,7 +28,7 @@
 
 extern constinit thread_local uint3 threadIdx, blockIdx;
 extern constinit thread_local dim3 blockDim, gridDim;
-inline constexpr int warpSize = 32;
+extern const int warpSize;  // not a constant expression, as with nvcc
 
 namespace standin {
 using Site = std::source_location;
