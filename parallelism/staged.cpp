@@ -23,7 +23,7 @@ class Stage {
   Tensor place_for(const Tensor& like) {
     const std::int64_t room = arena_ ? arena_->capacity() : 0;
     try {
-      if (like.bytes() <= room) return arena_->empty(like.shape(), like.dtype(), End::low);
+      if (arena_ && like.bytes() <= room) return arena_->empty(like.shape(), like.dtype(), End::low);
     } catch (const Error&) {  // taken by others: a larger one
     }
     arena_.emplace(*memory_, 2 * room + like.bytes() + 4096);
