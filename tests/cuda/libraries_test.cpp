@@ -173,6 +173,7 @@ class Sdpa : public Libraries {
     if (!one) expect_near(read(find.dkv), read(want.dkv), 2e-2, "dkv");
   }
   CudaLibraries& libraries() { return cuda_libraries(*device); }
+  Sdpa() { libraries().sdpa_forward.clear(), libraries().sdpa_backward.clear(); }  // plans of tests before
   ~Sdpa() override { libraries().attention_room = kAttentionWorkspace; }
 };
 
