@@ -15,7 +15,7 @@
 namespace quadrille {
 
 struct Backend {
-  std::string_view name;                              // "reference", "cpu", "counting"
+  std::string_view name;                              // "reference", "cpu", "cuda", "counting"
   std::unique_ptr<Device> (*open_device)(int index);  // null when absent
   const Ops& (*ops)();                                // null when absent
   void (*use_threads)(int count);   // called once by each rank thread; null where threads mean nothing
@@ -37,6 +37,7 @@ const Ops& reference_ops();  // kernels/reference
 const Ops& counting_ops();   // kernels/counting, bills like `reference`
 // Bills like a back end whose attention takes that many query tokens at once: the forecast of its run.
 std::unique_ptr<Ops> make_counting_ops(std::int64_t attention_block);
-const Backend& cpu_backend();  // kernels/cpu, or kernels/cpu/absent.cpp
+const Backend& cpu_backend();   // kernels/cpu, or kernels/cpu/absent.cpp
+const Backend& cuda_backend();  // kernels/cuda, or kernels/cuda/absent.cpp
 
 }  // namespace quadrille

@@ -6,6 +6,8 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -23,5 +25,9 @@ cudaStream_t cuda_stream(Stream&);
 int cuda_index(const Device&);  // of a CUDA device
 // Streams of high priority get their messages past queued maths: for crossings.
 std::unique_ptr<Stream> make_cuda_stream(Device&, bool high_priority);
+// A stream's own memory for what lives only between two kernels of one op (partial sums): kCudaScratchBytes, 256-byte
+// aligned, allocated with the stream, so that a captured step allocates nothing.
+inline constexpr std::int64_t kCudaScratchBytes = 64 << 10;
+std::byte* cuda_scratch(Stream&);
 
 }  // namespace quadrille

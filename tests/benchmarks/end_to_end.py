@@ -20,6 +20,7 @@ parser.add_argument("source")
 parser.add_argument("--mpi", metavar="LAUNCHER", help="also run under this launcher")
 parser.add_argument("--faulty", metavar="PROGRAM", help="tests/benchmarks/faulty_quadrille")
 parser.add_argument("--only", metavar="PART", help="one of the functions at the end of this file")
+parser.add_argument("--with-cuda", action="store_true", help="the build has the cuda back end")
 parser.add_argument("--backends", nargs="+", default=["reference"])
 ARGUMENTS = parser.parse_args()
 PROGRAM, SOURCE = os.path.abspath(ARGUMENTS.program), ARGUMENTS.source
@@ -239,8 +240,9 @@ def suites_and_options():
     refused("unknown option", ["run", suite(), "--rank", "3"], "--rank")
     refused("no verb", [], "--help")
     for words in (["run", suite()], ["run", suite(), "--dry-run"], ["plan", suite()]):
-        refused("unknown back end", [*words, "--backend", "refernce"], 'did you mean "reference"?', "reference, cpu, counting")
-        refused("no back end of this version", [*words, "--backend", "cuda"], "not part of this version", "reference, cpu, counting")
+        refused("unknown back end", [*words, "--backend", "refernce"], 'did you mean "reference"?', "reference, cpu, cuda, counting")
+        if not ARGUMENTS.with_cuda:
+            refused("a back end that is not in this build", [*words, "--backend", "cuda"], "not in this build", "preset cuda")
     for words in (["run", suite()], ["run", suite(), "--dry-run"]):
         refused("unknown world", [*words, "--world", "thread"], 'did you mean "threads"?', "threads, mpi, counting")
         refused("no world of this version", [*words, "--world", "nccl"], "not part of this version", "threads, mpi, counting")

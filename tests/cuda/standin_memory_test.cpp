@@ -45,6 +45,20 @@ TEST_F(StandinMemory, AReadOutOfBoundsIsCaught) {
   expect_fault({"touch_kernel", "4000 bytes before an allocation of 256 bytes"});
 }
 
+TEST_F(StandinMemory, LargeMemoryIsPoisonedAndGuardedToo) {
+  const std::int64_t count = (std::int64_t{40} << 20) / 4 + 3;
+  const Tensor t = device->empty({count}, DType::f32);
+  touch_at(t, count - 1, false);
+  EXPECT_TRUE(std::isnan(read(sink)[0]));
+  touch_at(t, count - 1, true);
+  touch_at(t, count - 1, false);
+  EXPECT_EQ(read(sink)[0], 1);
+  touch_at(t, count, true);
+  expect_fault({"touch_kernel", "wrote behind an allocation"});
+  touch_at(t, count + 64, false);
+  expect_fault({"touch_kernel", "touched byte"});
+}
+
 // Where the end of the allocation is not the end of its pages a read finds what is no number.
 TEST_F(StandinMemory, AReadJustBehindGivesNoNumber) {
   const Tensor t = put(std::vector<float>(10));

@@ -3,7 +3,9 @@
 
 #include <fmt/core.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -58,6 +60,40 @@ std::array<Range, kDevices + 1>& ranges() {
 }
 Range& range_of(int device) { return ranges()[static_cast<std::size_t>(device < 0 ? kDevices : device)]; }
 
+// Large allocations are views of one file of poison, of which pages become their own when they are written: a slab that
+// is hardly used costs nothing.
+constexpr std::size_t kLarge = std::size_t{1} << 20, kFileBytes = std::size_t{16} << 20;
+int poison_file() {
+  static const int file = [] {
+    const int fd = memfd_create("poison", MFD_CLOEXEC);
+    void* p = fd < 0 || ftruncate(fd, kFileBytes) != 0
+                  ? MAP_FAILED
+                  : mmap(nullptr, kFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) throw std::runtime_error("no memory for what fresh memory of a fake device holds");
+    poison({static_cast<std::byte*>(p), kFileBytes});
+    munmap(p, kFileBytes);
+    return fd;
+  }();
+  return file;
+}
+
+bool make_reachable(std::byte* pages, std::size_t bytes) {
+  if (bytes < kLarge) {
+    if (mprotect(pages, bytes, PROT_READ | PROT_WRITE) != 0) return false;
+    poison({pages, bytes});
+    return true;
+  }
+  for (std::size_t at = 0; at < bytes; at += kFileBytes)
+    if (mmap(pages + at, std::min(bytes - at, kFileBytes), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, poison_file(), 0) == MAP_FAILED)
+      return false;
+  return true;
+}
+
+void make_unreachable(std::byte* pages, std::size_t bytes) {
+  mmap(pages, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+}
+
 std::byte* allocate(Range& range, std::size_t bytes) {
   const std::scoped_lock lock(range.mutex);
   range.reserve();
@@ -65,9 +101,8 @@ std::byte* allocate(Range& range, std::size_t bytes) {
   if (range.used + page_bytes + kPage > kRange) throw std::runtime_error("the addresses of a fake device are used up");
   std::byte* pages = range.begin + range.used;
   range.used += page_bytes + kPage;  // a page that is never reachable in between
-  if (mprotect(pages, page_bytes, PROT_READ | PROT_WRITE) != 0) return nullptr;
+  if (!make_reachable(pages, page_bytes)) return nullptr;
   const Allocation a{pages, pages + page_bytes - up(bytes, kAlignment), page_bytes, bytes};
-  poison({pages, page_bytes});
   range.live.emplace(pages, a);
   range.live_bytes += bytes;
   return a.data;
@@ -95,8 +130,7 @@ bool free_memory(void* p, int device) {
   const Allocation* found = below(range.live, static_cast<std::byte*>(p));
   if (found == nullptr || found->data != p) return false;
   const Allocation a = *found;
-  madvise(a.pages, a.page_bytes, MADV_DONTNEED);
-  mprotect(a.pages, a.page_bytes, PROT_NONE);
+  make_unreachable(a.pages, a.page_bytes);
   range.live.erase(a.pages);
   range.freed.emplace(a.pages, a);
   range.live_bytes -= a.bytes;
