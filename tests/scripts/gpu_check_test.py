@@ -14,7 +14,7 @@ WORK = pathlib.Path(tempfile.mkdtemp(prefix="quadrille_gpu_check_"))
 TOOLS = {
     "nvidia-smi": "echo 'NVIDIA H200, 9.0'",
     "nvcc": "exit 0",
-    "python3": "exit 1",
+    "python3": "[ \"$1\" = - ] && echo '{}'",  # summaries are made, PyTorch is not there
     "cmake": r"""
 [ "$1" = --build ] && exit 0
 mkdir -p build/gpu_check/tests
