@@ -177,6 +177,14 @@ class Sdpa : public Libraries {
   ~Sdpa() override { libraries().attention_room = kAttentionWorkspace; }
 };
 
+TEST_F(Sdpa, TheWorkspaceGrowsToWhatIsAsked) {
+  const std::int64_t before = cuda_workspace_bytes();
+  compare(packed(1, 5, 2, 1, 8));
+  const std::int64_t first = cuda_workspace_bytes();
+  EXPECT_LE(first - before, 1 << 20);
+  compare(packed(2, 5, 2, 1, 8));
+  EXPECT_EQ(cuda_workspace_bytes(), first);
+}
 TEST_F(Sdpa, PackedHeads) { compare(packed(2, 5, 3, 1, 8)); }
 TEST_F(Sdpa, PackedGroupedHeads) { compare(packed(2, 5, 2, 3, 8)); }
 TEST_F(Sdpa, SeparateKeys) { compare(apart(2, 4, 4, 3, 1, 16)); }
