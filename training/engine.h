@@ -23,6 +23,7 @@ struct Rehearsal {
   std::vector<std::vector<int>> blocks_of;  // by parameter: the blocks that use it
   std::vector<Flow> into;                   // by block: what comes in, without numbers
   std::int64_t arena_bytes = 0;
+  bool same_every_step = false;  // but for the rows and the step's settings
 };
 
 class Engine {
@@ -36,6 +37,7 @@ class Engine {
   std::optional<StepReport> report_last() { return report(ring_[latest_]); }  // waits for the device
   EvaluationReport evaluate(const Dataset*);                                  // null: counts one batch
 
+  std::int64_t replayed_steps() const { return replayed_steps_; }
   void settle_accounts();  // nothing is under way: what the courier carried joins this rank's ledger
   const Rehearsal& rehearsal() const { return rehearsal_; }  // on a counting device: complete after a step
   std::int64_t arena_bytes() const { return arena_.bytes_peak(); }
@@ -57,7 +59,10 @@ class Engine {
   void backward(const Task&);
   Flow take_in(Context&, int run);
   void hand_on(const Flow&, int run);
-  void finish_step(std::int64_t step);
+  void finish_step();
+  void work_of_step(const Dataset*, std::int64_t step);
+  bool may_replay() const;
+  bool replay_step(const Dataset*, std::int64_t step);
   void send_settings(std::int64_t step);
   Batch rows_of(const Dataset*, std::int64_t step, std::int64_t micro, std::int64_t rows) const;
   int micro_batches() const { return static_cast<int>(workload_.training.batch_size / rows_per_micro_batch_); }
@@ -81,6 +86,7 @@ class Engine {
   std::vector<Slice> runs_;
   std::vector<Stage> stages_;  // by chunk
   std::vector<Task> tasks_;
+  std::vector<MicroBatch> loaded_;  // of a step to be replayed, by micro-batch
   Arena arena_;
   Context context_, evaluation_context_;
   std::int64_t rows_per_micro_batch_;           // over all ranks
@@ -94,8 +100,7 @@ class Engine {
     std::unique_ptr<Event> begin, end;
   };
   struct Reported {
-    Tensor settings, host_settings;  // f64 [2]: rate and step
-    Tensor scalars, host;            // f64 [kStepScalars] on the device and its copy
+    Tensor settings, scalars;  // the host's copies: f64 [2], rate and step; f64 [kStepScalars]
     std::unique_ptr<Event> begin, end;
     std::vector<Phase> phases;
     std::int64_t step = 0;  // 0: nothing to report
@@ -104,6 +109,7 @@ class Engine {
   // The work of one phase of the step in hand.
   template <class Work>
   void phase(std::string_view name, Work&& work);
+  Tensor settings_, scalars_;  // on the device
   std::array<Reported, 2> ring_;
   std::size_t latest_ = 0;
   struct Fed {
@@ -117,6 +123,11 @@ class Engine {
   };
   std::vector<Staged> staged_;
   std::size_t next_staged_ = 0;
+  // The work of a step, kept once the first steps have made libraries choose their ways.
+  std::unique_ptr<Replay> replay_;
+  Work replayed_work_;
+  std::int64_t steps_done_ = 0, replayed_steps_ = 0;
+  bool can_keep_ = true, keeping_ = false;
 };
 
 }  // namespace quadrille

@@ -36,6 +36,7 @@ Counted count(const Workload& w, const Backend& backend, const std::vector<MeshA
     f.pipeline = engine.pipeline();
     counted.rehearsal = engine.rehearsal();
     counted.rehearsal.arena_bytes = engine.arena_bytes();
+    counted.rehearsal.same_every_step = !engine.context().step_matters;
   });
   return counted;
 }

@@ -86,6 +86,7 @@ MemoryReport Trainer::memory() const {
 }
 
 std::int64_t Trainer::parameters() const { return inside_->counted.forecast.parameters; }
+std::int64_t Trainer::replayed_steps() const { return inside_->engine.replayed_steps(); }
 double Trainer::model_flops_full() const { return inside_->counted.forecast.model_flops_full; }
 double Trainer::model_flops_causal() const { return inside_->counted.forecast.model_flops_causal; }
 

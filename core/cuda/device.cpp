@@ -2,6 +2,8 @@
 #include "core/cuda/device.h"
 
 #include <algorithm>
+#include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "core/cuda/check.h"
@@ -113,6 +115,23 @@ class CudaEvent : public Event {
   cudaEvent_t event_ = nullptr;
 };
 
+class CudaReplay : public Replay {
+ public:
+  CudaReplay(const CudaDevice& device, cudaStream_t stream, cudaGraph_t graph) : device_(device), stream_(stream) {
+    check(cudaGraphInstantiate(&executable_, graph, 0));
+  }
+  ~CudaReplay() override { check_quietly(cudaGraphExecDestroy(executable_)); }
+  void run() override {
+    device_.enter();
+    check(cudaGraphLaunch(executable_, stream_));
+  }
+
+ private:
+  const CudaDevice& device_;
+  cudaStream_t stream_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
 class CudaStream : public Stream {
  public:
   CudaStream(CudaDevice& device, bool high_priority) : device_(device) {
@@ -153,6 +172,24 @@ class CudaStream : public Stream {
   void synchronize() override {
     device_.enter();
     check(cudaStreamSynchronize(stream_));
+  }
+  // Other ranks of the process go on meanwhile, so only this thread's calls are held to the rules of capture.
+  std::unique_ptr<Replay> keep_work(const std::function<void()>& work) override {
+    device_.enter();
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+    try {
+      work();
+    } catch (...) {
+      cudaStreamEndCapture(stream_, &graph);
+      if (graph != nullptr) cudaGraphDestroy(graph);
+      cudaGetLastError();
+      throw;
+    }
+    check(cudaStreamEndCapture(stream_, &graph));
+    const std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, void (*)(cudaGraph_t)> kept(
+        graph, [](cudaGraph_t g) { check_quietly(cudaGraphDestroy(g)); });
+    return std::make_unique<CudaReplay>(device_, stream_, graph);
   }
   cudaStream_t get() const { return stream_; }
 

@@ -27,7 +27,8 @@ const Backend& cuda_backend() {
                             .timed_claims = true,
                             .scratch_needed = workspaces,
                             .scratch_held = cuda_workspace_bytes,
-                            .tensor_cores = true};
+                            .tensor_cores = true,
+                            .attention_block = CudaOps::kAttentionBlock};
   return cuda;
 }
 

@@ -193,7 +193,7 @@ class Tape {
   std::int64_t first_of(const Dims&, const States&, Axis) const;
   std::int64_t extent_of(const Dims&, Axis) const;
   void bill(const char* op, const Cost&, const States&, const States&, double useful = 1);
-  Key dropout_key(std::string_view name) const;
+  Key dropout_key(std::string_view name);
   struct Place {
     std::int64_t first = 0;  // position of the first token
     Jump jump;

@@ -12,7 +12,8 @@ std::int64_t Tape::first_of(const Dims& d, const States& s, Axis a) const {
 
 std::int64_t Tape::extent_of(const Dims& d, Axis a) const { return d[static_cast<std::size_t>(dim_of(d, a))].extent; }
 
-Key Tape::dropout_key(std::string_view name) const {
+Key Tape::dropout_key(std::string_view name) {
+  context_.step_matters = true;
   return key_of(key_of(key_of(micro_.seed, "dropout"), static_cast<std::uint64_t>(micro_.step)), key_of(0, name));
 }
 

@@ -57,6 +57,21 @@ TEST_F(StandinGraph, AForgottenWaitInsideAGraphShows) {
   EXPECT_EQ(read(b)[0], 1);
 }
 
+TEST_F(StandinGraph, AStreamKeepsWorkAndDoesItAgain) {
+  const auto kept = stream->keep_work([&] {
+    add_one(cuda_stream(*stream), b.as<float>(), a.as<float>(), kThreads);
+    stream->copy(a, b);
+  });
+  for (int again = 0; again < 4; ++again) kept->run();
+  EXPECT_EQ(read(a)[0], 4);
+}
+
+TEST_F(StandinGraph, WorkThatCannotBeKeptLeavesTheStreamUsable) {
+  EXPECT_THROW(stream->keep_work([&] { stream->synchronize(); }), Error);
+  EXPECT_THROW(stream->keep_work([&] { fail("in between"); }), Error);
+  EXPECT_EQ(read(a)[0], 0);
+}
+
 TEST_F(StandinGraph, AHostWaitEndsTheCapture) {
   begin();
   EXPECT_THROW(stream->synchronize(), Error);

@@ -132,10 +132,17 @@ template <class T>
 T __ldg(const T* p) {
   return *p;
 }
+using std::isfinite;
+using std::isinf;
+using std::isnan;
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 inline double rsqrt(double x) { return 1 / std::sqrt(x); }
 inline float __expf(float x) { return std::exp(x); }
 inline float __logf(float x) { return std::log(x); }
+inline float __fmul_rn(float x, float y) { return x * y; }  // never fused with an addition
+inline float __fadd_rn(float x, float y) { return x + y; }
+inline double __dmul_rn(double x, double y) { return x * y; }
+inline double __dadd_rn(double x, double y) { return x + y; }
 inline float __fdividef(float x, float y) { return x / y; }
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
