@@ -202,7 +202,7 @@ class Tape {
   Place tokens_of(const Dims&, const States&) const;  // of those this rank holds
 
   // attention and its ways to keys of other ranks
-  Attention attention_of(Var packed, const Heads&) const;
+  Attention attention_of(Var packed, const Heads&);
   Var attend(Var packed, Var keys, const Heads&);
   Var gathered_keys(Var packed, MeshAxes over, const Heads&);
   Var attend_turned(Var packed, const Heads&);

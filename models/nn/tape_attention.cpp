@@ -148,7 +148,7 @@ Var Tape::rotary(Var packed, const Heads& h, double base) {
   return y;
 }
 
-Attention Tape::attention_of(Var packed, const Heads& h) const {
+Attention Tape::attention_of(Var packed, const Heads& h) {
   const Dims& d = dims(packed);
   const States& s = states(packed);
   const Shape shape = value(packed).v.shape();
