@@ -138,11 +138,16 @@ class CudaStream : public Stream {
     device_.enter();
     int least = 0, greatest = 0;
     check(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-    check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, high_priority ? greatest : least));
+    check(cudaMalloc(&scratch_, kCudaScratchBytes));
+    const cudaError_t error =
+        cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, high_priority ? greatest : least);
+    if (error != cudaSuccess) cudaFree(scratch_);
+    check(error);
   }
   ~CudaStream() override {
     check_quietly(cudaSetDevice(device_.index()));
     check_quietly(cudaStreamDestroy(stream_));
+    check_quietly(cudaFree(scratch_));  // waits for the work that may still use it
   }
   Device& device() const override { return device_; }
 
@@ -192,10 +197,12 @@ class CudaStream : public Stream {
     return std::make_unique<CudaReplay>(device_, stream_, graph);
   }
   cudaStream_t get() const { return stream_; }
+  std::byte* scratch() const { return static_cast<std::byte*>(scratch_); }
 
  private:
   CudaDevice& device_;
   cudaStream_t stream_ = nullptr;
+  void* scratch_ = nullptr;
 };
 
 }  // namespace
@@ -233,12 +240,20 @@ std::unique_ptr<Device> open_cuda_device(int index) {
   return std::make_unique<CudaDevice>(index, fmt::format("cuda:{}", index));
 }
 
-cudaStream_t cuda_stream(Stream& stream) {
+namespace {
+CudaStream& own_stream(Stream& stream) {
   auto* cuda = dynamic_cast<CudaStream*>(&stream);
   require(cuda != nullptr, "a stream of a CUDA device was wanted, this one is of \"{}\"", stream.device().name());
-  dynamic_cast<CudaDevice&>(cuda->device()).enter();
-  return cuda->get();
+  return *cuda;
 }
+}  // namespace
+
+cudaStream_t cuda_stream(Stream& stream) {
+  CudaStream& cuda = own_stream(stream);
+  dynamic_cast<CudaDevice&>(cuda.device()).enter();
+  return cuda.get();
+}
+std::byte* cuda_scratch(Stream& stream) { return own_stream(stream).scratch(); }
 
 int cuda_index(const Device& device) { return cuda_device(device).index(); }
 

@@ -126,7 +126,7 @@ void attend_plainly(Stream& stream, const Tensor& out, const Tensor& log_sum, co
   const Operands<T> x{out.as<T>(), log_sum.as<Real<T>>(),         q.as<T>(), kv.as<T>(),
                       how,         Dropped(how.key, how.dropout), packs};
   with_chunks_of(how.head, [&]<int kChunks>(std::integral_constant<int, kChunks>) {
-    launch(launch_stream(stream),
+    launch(cuda_stream(stream),
            {blocks_for(how.rows * how.groups * how.queries * blocks, 1, kMostBlocks), kAttentionThreads},
            attention_kernel<T, kChunks>, x, blocks);
   });
@@ -136,7 +136,7 @@ void attend_plainly(Stream& stream, const Tensor& out, const Tensor& log_sum, co
 constexpr int kMergeRows = 8;
 template <class T>
 __global__ void __launch_bounds__(kWarp* kMergeRows)
-    merge_kernel(MergeExtents e, T* out, Real<T>* log_sum, const T* part_out, const Real<T>* part_log_sum) {
+    attention_merge_kernel(MergeExtents e, T* out, Real<T>* log_sum, const T* part_out, const Real<T>* part_log_sum) {
   using R = Real<T>;
   const std::int64_t heads = e.groups * e.queries;
   for (std::int64_t i = std::int64_t{blockIdx.x} * kMergeRows + threadIdx.y; i < e.rows * e.tokens * heads;
@@ -170,9 +170,9 @@ Cost CudaOps::attention_merge(Stream& stream, const Tensor& out, const Tensor& l
                               const Tensor& part_log_sum) const {
   const MergeExtents e = check_attention_merge(stream, out, log_sum, part_out, part_log_sum);
   with_type_of(out, [&]<class T>(T) {
-    launch(launch_stream(stream),
-           {blocks_for(e.rows * e.tokens * e.groups * e.queries, kMergeRows), {kWarp, kMergeRows}}, merge_kernel<T>, e,
-           out.as<T>(), log_sum.as<Real<T>>(), part_out.as<T>(), part_log_sum.as<Real<T>>());
+    launch(cuda_stream(stream), {blocks_for(e.rows * e.tokens * e.groups * e.queries, kMergeRows), {kWarp, kMergeRows}},
+           attention_merge_kernel<T>, e, out.as<T>(), log_sum.as<Real<T>>(), part_out.as<T>(),
+           part_log_sum.as<Real<T>>());
   });
   return bill_attention_merge(out, log_sum, part_out, part_log_sum);
 }

@@ -26,28 +26,37 @@ struct Operands {
   bool packs;
 };
 
-// What the backward pass knows of a query: its log-sum and dout·out. Called by whole warps.
-template <class R>
+// What the backward pass knows of each query of a tile: its log-sum and dout·out.
+template <class R, int kRows>
 struct QueryFacts {
-  R log_sum, inner;
+  R log_sum[kRows], inner[kRows];
 };
-template <class T>
-__device__ __forceinline__ QueryFacts<Real<T>> facts_of(const Operands<T>& x, const Head& head, std::int64_t token) {
-  Real<T> inner = 0;
-  const bool there = token < x.how.q_tokens;
-  if (there) {
-    const std::int64_t at = out_at(x.how, head, token);
-    for (int d = across(); d < static_cast<int>(x.how.head); d += kSide)
+// Sets the facts of the calling thread's queries, by whole warps; a barrier must follow.
+template <int kRows, class T>
+__device__ __forceinline__ void set_facts(QueryFacts<Real<T>, kRows>& facts, const Operands<T>& x, const Head& head,
+                                          std::int64_t first) {
+  constexpr int I = kRows / kSide;
+#pragma unroll 1
+  for (int i = 0; i < I; ++i) {
+    const std::int64_t token = first + down() * I + i;
+    const bool there = token < x.how.q_tokens;
+    Real<T> inner = 0;
+    const std::int64_t at = there ? out_at(x.how, head, token) : 0;
+#pragma unroll 4
+    for (int d = across(); there && d < static_cast<int>(x.how.head); d += kSide)
       inner += widen(x.dout[at + d]) * widen(x.out[at + d]);
+    inner = side_sum(inner);
+    if (across() != 0) continue;
+    facts.log_sum[down() * I + i] = there ? x.log_sum[log_sum_at(x.how, head, token)] : Real<T>(0);
+    facts.inner[down() * I + i] = inner;
   }
-  return {there ? x.log_sum[log_sum_at(x.how, head, token)] : Real<T>(0), side_sum(inner)};
 }
 
 // Of scores and dout·value, kept: the dropped probability in the scores' place, the gradient of the score in the
 // other's.
 template <class T, int I, int J>
 __device__ __forceinline__ void differentiate(const Operands<T>& x, const Head& head, std::int64_t first,
-                                              std::int64_t key, const QueryFacts<Real<T>> (&facts)[I],
+                                              std::int64_t key, const QueryFacts<Real<T>, I * kSide>& facts,
                                               Real<T> (&scores)[I][J], Real<T> (&gradients)[I][J]) {
   using R = Real<T>;
   const R scale = static_cast<R>(x.how.scale);
@@ -56,13 +65,14 @@ __device__ __forceinline__ void differentiate(const Operands<T>& x, const Head& 
     const std::int64_t token = first + down() * I + i;
     const int seen = seen_of<J * kSide>(x.how, token, key);
     const Multiplier<R> multiplier(x.how, head, token);
+    const R log_sum = facts.log_sum[down() * I + i], inner = facts.inner[down() * I + i];
 #pragma unroll
     for (int j = 0; j < J; ++j) {
       const int at = across() + kSide * j;
-      const R probability = at < seen ? exponential(scores[i][j] * scale - facts[i].log_sum) : R(0);
+      const R probability = at < seen ? exponential(scores[i][j] * scale - log_sum) : R(0);
       const R kept = multiplier(x.how, x.dropped, key + at);
       scores[i][j] = probability * kept;
-      gradients[i][j] = at < seen ? scale * probability * (kept * gradients[i][j] - facts[i].inner) : R(0);
+      gradients[i][j] = at < seen ? scale * probability * (kept * gradients[i][j] - inner) : R(0);
     }
   }
 }
@@ -74,12 +84,12 @@ __device__ __forceinline__ void differentiate_queries(const Operands<T>& x, cons
   constexpr int K = kKeyBlock<R>, J = K / kSide;
   __shared__ Tiles<R, kQueryBlock, K> tiles;
   __shared__ Pack<R, kFour> weights[K * kFeatureLead / kFour];
+  __shared__ QueryFacts<R, kQueryBlock> facts;
   const Attention& how = x.how;
   const int width = static_cast<int>(how.head), rows = tokens_left<kQueryBlock>(how.q_tokens, first);
   const auto q = q_rows(x.q, how, head, first, rows), dout = out_rows(x.dout, how, head, first, rows);
-  QueryFacts<R> facts[kFour];
-#pragma unroll
-  for (int i = 0; i < kFour; ++i) facts[i] = facts_of(x, head, first + down() * kFour + i);
+  __syncthreads();  // the facts of the queries before have been read
+  set_facts(facts, x, head, first);
   R sums[kChunks][kFour][kFour] = {};
   const std::int64_t end = visible_keys(how, first + rows - 1);
   for (std::int64_t key = 0; key < end; key += K) {
@@ -107,7 +117,7 @@ __device__ __forceinline__ void differentiate_queries(const Operands<T>& x, cons
 
 template <class T, int kChunks>
 __global__ void __launch_bounds__(kAttentionThreads, blocks_at_once<Real<T>>(16 * kChunks))
-    queries_kernel(Operands<T> x, std::int64_t blocks) {
+    attention_queries_kernel(Operands<T> x, std::int64_t blocks) {
   const Attention& how = x.how;
   const std::int64_t heads = how.rows * how.groups * how.queries;
   for (std::int64_t item = blockIdx.x; item < blocks * heads; item += gridDim.x) {
@@ -132,13 +142,13 @@ __device__ __forceinline__ void add_queries(const Operands<T>& x, const Head& he
   constexpr int K = kKeyBlock<R>, I = K / kSide, kLead = K + kFour;
   __shared__ Tiles<R, K, K> tiles;
   __shared__ Pack<R, kFour> weights[K * kLead / kFour];
+  __shared__ QueryFacts<R, K> facts;
   const Attention& how = x.how;
   const int width = static_cast<int>(how.head), keys = tokens_left<K>(how.kv_tokens, key),
             rows = tokens_left<K>(how.q_tokens, first);
   const auto q = q_rows(x.q, how, head, first, rows), dout = out_rows(x.dout, how, head, first, rows);
-  QueryFacts<R> facts[I];
-#pragma unroll
-  for (int i = 0; i < I; ++i) facts[i] = facts_of(x, head, first + down() * I + i);
+  __syncthreads();  // the facts of the queries before have been read
+  set_facts(facts, x, head, first);
   R scores[I][I] = {}, gradients[I][I] = {};
   multiply_heads<K, K>(scores, tiles, q, k_rows(x.kv, how, head, key, keys), width, x.packs);
   multiply_heads<K, K>(gradients, tiles, dout, v_rows(x.kv, how, head, key, keys), width, x.packs);
@@ -160,7 +170,7 @@ __device__ __forceinline__ void add_queries(const Operands<T>& x, const Head& he
 // most queries see, come first.
 template <class T, int kChunks>
 __global__ void __launch_bounds__(kAttentionThreads, blocks_at_once<Real<T>>(32 * kChunks))
-    keys_kernel(Operands<T> x, std::int64_t blocks) {
+    attention_keys_kernel(Operands<T> x, std::int64_t blocks) {
   using R = Real<T>;
   constexpr int K = kKeyBlock<R>;
   const Attention& how = x.how;
@@ -187,15 +197,15 @@ __global__ void __launch_bounds__(kAttentionThreads, blocks_at_once<Real<T>>(32 
 template <class T>
 void differentiate_plainly(Stream& stream, const Operands<T>& x) {
   const Attention& how = x.how;
-  const cudaStream_t queue = launch_stream(stream);
+  const cudaStream_t queue = cuda_stream(stream);
   const auto blocks_of = [](std::int64_t tokens, std::int64_t block) { return (tokens + block - 1) / block; };
   const std::int64_t of_queries = blocks_of(how.q_tokens, kQueryBlock),
                      of_keys = blocks_of(how.kv_tokens, kKeyBlock<Real<T>>), groups = how.rows * how.groups;
   with_chunks_of(how.head, [&]<int kChunks>(std::integral_constant<int, kChunks>) {
     launch(queue, {blocks_for(groups * how.queries * of_queries, 1, kMostBlocks), kAttentionThreads},
-           queries_kernel<T, kChunks>, x, of_queries);
-    launch(queue, {blocks_for(groups * of_keys, 1, kMostBlocks), kAttentionThreads}, keys_kernel<T, kChunks>, x,
-           of_keys);
+           attention_queries_kernel<T, kChunks>, x, of_queries);
+    launch(queue, {blocks_for(groups * of_keys, 1, kMostBlocks), kAttentionThreads}, attention_keys_kernel<T, kChunks>,
+           x, of_keys);
   });
 }
 

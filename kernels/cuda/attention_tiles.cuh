@@ -62,7 +62,7 @@ __device__ __forceinline__ void load_tile(R* to, const RowsOf<T>& from, int colu
   constexpr int N = kPackOf<T>, kPiece = N < kFour ? N : kFour;
   const int thread = static_cast<int>(threadIdx.x);
   if (packs) {
-#pragma unroll 2
+#pragma unroll 1
     for (int i = thread; i < kRows * (kColumns / N); i += kAttentionThreads) {
       const int row = i / (kColumns / N), at = i % (kColumns / N) * N;
       Pack<R, N> v{};
@@ -100,17 +100,17 @@ __device__ __forceinline__ void multiply_rows(R (&to)[I][J], const R* left, cons
   using Four = Pack<R, kFour>;
 #pragma unroll 1
   for (int d = 0; d < kDepth; d += kFour) {
-    Four a[I], b[J];
+    Four a[I];
 #pragma unroll
     for (int i = 0; i < I; ++i) a[i] = *reinterpret_cast<const Four*>(left + (down() * I + i) * kDepthLead + d);
 #pragma unroll
-    for (int j = 0; j < J; ++j) b[j] = *reinterpret_cast<const Four*>(right + (across() + kSide * j) * kDepthLead + d);
+    for (int j = 0; j < J; ++j) {
+      const auto b = *reinterpret_cast<const Four*>(right + (across() + kSide * j) * kDepthLead + d);
 #pragma unroll
-    for (int i = 0; i < I; ++i)
+      for (int i = 0; i < I; ++i)
 #pragma unroll
-      for (int j = 0; j < J; ++j)
-#pragma unroll
-        for (int k = 0; k < kFour; ++k) to[i][j] += a[i].at[k] * b[j].at[k];
+        for (int k = 0; k < kFour; ++k) to[i][j] += a[i].at[k] * b.at[k];
+    }
   }
 }
 // The same over whole heads, from the tensors. All threads call it; what the tiles held is overwritten.

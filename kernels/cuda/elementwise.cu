@@ -27,7 +27,7 @@ __device__ __forceinline__ R sigmoid(R x) {
   return R(1) / (R(1) + exponential(-x));
 }
 
-struct Same {
+struct Convert {
   template <class R>
   __device__ R operator()(R x) const {
     return x;
@@ -80,7 +80,7 @@ template <class Body, class Out, class... In>
 void over_numbers(Stream& stream, Body body, std::int64_t count, Out* out, const In*... in) {
   constexpr int N = kPackOf<Out, In...>;
   const std::int64_t packed = pack_aligned<N>(out, in...) ? count / N * N : 0;
-  launch(launch_stream(stream), {blocks_for(count, kThreads * N), kThreads}, each_number<Body, Out, In...>, body, count,
+  launch(cuda_stream(stream), {blocks_for(count, kThreads * N), kThreads}, each_number<Body, Out, In...>, body, count,
          packed, out, in...);
 }
 
@@ -94,7 +94,8 @@ __device__ __forceinline__ void gated_gradients(R& dgate, R& dup, R dy, R gate, 
 // Reads 3 and writes 2 numbers an element.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    gated_backward(std::int64_t count, std::int64_t packed, T* dgate, T* dup, const T* dy, const T* gate, const T* up) {
+    gated_silu_backward_kernel(std::int64_t count, std::int64_t packed, T* dgate, T* dup, const T* dy, const T* gate,
+                               const T* up) {
   constexpr int N = kPackOf<T>;
   for (std::int64_t i = thread_of_grid() * N; i < packed; i += threads_of_grid() * N) {
     const auto d = load_pack<N>(dy + i), g = load_pack<N>(gate + i), u = load_pack<N>(up + i);
@@ -184,7 +185,7 @@ Cost CudaOps::convert(Stream& stream, const Tensor& out, const Tensor& in) const
   check_convert(stream, out, in);
   with_type_of(out, [&]<class To>(To) {
     with_type_of(in, [&]<class From>(From) {
-      over_numbers(stream, Same(), in.count(), out.as<To>(), static_cast<const From*>(in.as<From>()));
+      over_numbers(stream, Convert(), in.count(), out.as<To>(), static_cast<const From*>(in.as<From>()));
     });
   });
   return bill_convert(out, in);
@@ -205,7 +206,7 @@ Cost CudaOps::add_bias(Stream& stream, const Tensor& out, const Tensor& x, const
     constexpr int N = kPackOf<T>;
     const auto start = [&](auto* kernel, std::int64_t pack) {
       const unsigned down = blocks_for(e.rows, kRowsAtOnce, kMostAcross);
-      launch(launch_stream(stream), {{blocks_for(e.columns, kWarp * pack, kMostBlocks), down}, {kWarp, kRowsAtOnce}},
+      launch(cuda_stream(stream), {{blocks_for(e.columns, kWarp * pack, kMostBlocks), down}, {kWarp, kRowsAtOnce}},
              kernel, e.rows, e.columns, out.as<T>(), x.as<T>(), bias.as<T>());
     };
     if (e.columns % N == 0 && pack_aligned<N>(out.as<T>(), x.as<T>(), bias.as<T>()))
@@ -221,7 +222,7 @@ Cost CudaOps::sum_rows(Stream& stream, const Tensor& out, const Tensor& x, Write
   with_types_of(x, out, [&]<class T, class W>(T, W) {
     constexpr int N = kPackOf<T>;
     const bool packs = e.columns % N == 0 && pack_aligned<N>(x.as<T>());
-    launch(launch_stream(stream), {blocks_for(e.columns, kBlockColumns<T>, kMostBlocks), kColumnThreads},
+    launch(cuda_stream(stream), {blocks_for(e.columns, kBlockColumns<T>, kMostBlocks), kColumnThreads},
            packs ? sum_rows_kernel<T, W, N> : sum_rows_kernel<T, W, 1>, e.rows, e.columns, out.as<W>(), x.as<T>(),
            write == Write::accumulate);
   });
@@ -261,7 +262,7 @@ Cost CudaOps::gated_silu_backward(Stream& stream, const Tensor& dgate, const Ten
     constexpr int N = kPackOf<T>;
     const std::int64_t count = dgate.count();
     const bool packs = pack_aligned<N>(dgate.as<T>(), dup.as<T>(), dy.as<T>(), gate.as<T>(), up.as<T>());
-    launch(launch_stream(stream), {blocks_for(count, kThreads * N), kThreads}, gated_backward<T>, count,
+    launch(cuda_stream(stream), {blocks_for(count, kThreads * N), kThreads}, gated_silu_backward_kernel<T>, count,
            packs ? count / N * N : 0, dgate.as<T>(), dup.as<T>(), dy.as<T>(), gate.as<T>(), up.as<T>());
   });
   return bill_gated_silu_backward(dgate, dup, dy, gate, up);
@@ -272,9 +273,9 @@ Cost CudaOps::dropout(Stream& stream, const Tensor& out, const Tensor& x, const 
   const std::int64_t rows = x.shape()[0], tokens = x.shape()[1], features = x.shape()[2];
   with_type_of(out, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
-    launch(launch_stream(stream), {blocks_for(rows * tokens, kRowsAtOnce), {kWarp, kRowsAtOnce}}, dropout_kernel<T>,
-           rows, tokens, features, features % N == 0 && pack_aligned<N>(out.as<T>(), x.as<T>()), out.as<T>(), x.as<T>(),
-           how, Dropped(how.key, how.probability));
+    launch(cuda_stream(stream), {blocks_for(rows * tokens, kRowsAtOnce), {kWarp, kRowsAtOnce}}, dropout_kernel<T>, rows,
+           tokens, features, features % N == 0 && pack_aligned<N>(out.as<T>(), x.as<T>()), out.as<T>(), x.as<T>(), how,
+           Dropped(how.key, how.probability));
   });
   return bill_dropout(out, x);
 }

@@ -92,12 +92,12 @@ __global__ void __launch_bounds__(kThreads)
       Pack<Real<T>, N> read[kInFlight];
 #pragma unroll
       for (int f = 0; f < kInFlight; ++f)
-        if (m + f < count) read[f] = load_pack<N>(dout + (first + matches.rows[m + f]) * columns + column);
+        read[f] =
+            m + f < count ? load_pack<N>(dout + (first + matches.rows[m + f]) * columns + column) : Pack<Real<T>, N>{};
 #pragma unroll
       for (int f = 0; f < kInFlight; ++f)
 #pragma unroll
-        for (int k = 0; k < N; ++k)
-          if (m + f < count) sum.at[k] += read[f].at[k];
+        for (int k = 0; k < N; ++k) sum.at[k] += read[f].at[k];
     }
   }
   if (column >= columns) return;
@@ -123,7 +123,7 @@ Cost CudaOps::embedding(Stream& stream, const Tensor& out, const Tensor& table, 
   with_type_of(out, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
     const bool packs = e.columns % N == 0 && pack_aligned<N>(out.as<T>(), table.as<T>());
-    launch(launch_stream(stream), {blocks_for(e.rows, kRowsAtOnce), {kWarp, kRowsAtOnce}},
+    launch(cuda_stream(stream), {blocks_for(e.rows, kRowsAtOnce), {kWarp, kRowsAtOnce}},
            packs ? embedding_kernel<T, N> : embedding_kernel<T, 1>, e.rows, e.columns, out.as<T>(), table.as<T>(),
            ids.as<std::int32_t>(), first_row, table.shape()[0]);
   });
@@ -137,7 +137,7 @@ Cost CudaOps::embedding_backward(Stream& stream, const Tensor& dtable, const Ten
     constexpr int N = kPackOf<T, W>;
     const bool packs = e.columns % N == 0 && pack_aligned<N>(dtable.as<W>()) && pack_aligned<N>(dout.as<T>());
     const std::int64_t pack = packs ? N : 1;
-    launch(launch_stream(stream),
+    launch(cuda_stream(stream),
            {{blocks_for(e.rows, 1, kMostBlocks), blocks_for(e.columns, kThreads * pack, kMostAcross)}, kThreads},
            packs ? embedding_backward_kernel<T, W, N> : embedding_backward_kernel<T, W, 1>, e.rows, e.columns,
            dtable.as<W>(), dout.as<T>(), ids.as<std::int32_t>(), first_row, dtable.shape()[0]);
@@ -147,7 +147,7 @@ Cost CudaOps::embedding_backward(Stream& stream, const Tensor& dtable, const Ten
 
 Cost CudaOps::positions(Stream& stream, const Tensor& ids, std::int64_t first, const Jump& jump) const {
   const Extents e = check_positions(stream, ids, first, jump);
-  launch(launch_stream(stream), {blocks_for(e.columns, kThreads), kThreads}, positions_kernel, e.rows, e.columns,
+  launch(cuda_stream(stream), {blocks_for(e.columns, kThreads), kThreads}, positions_kernel, e.rows, e.columns,
          ids.as<std::int32_t>(), first, jump);
   return bill_positions(ids);
 }

@@ -2,11 +2,9 @@
 // What the .cu files have done by ops.cpp, because nvcc takes no message that is checked at compile time.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <cstdint>
 
-#include "core/device.h"
+#include "core/tensor.h"
 
 namespace quadrille {
 
@@ -14,8 +12,5 @@ inline constexpr std::int64_t kMostHead = 256;  // the widest head of the plain 
 
 [[noreturn]] void refuse_type(DType);
 [[noreturn]] void refuse_head(std::int64_t head);
-
-// The stream, with its device made the calling thread's.
-cudaStream_t launch_stream(Stream&);
 
 }  // namespace quadrille

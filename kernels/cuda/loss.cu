@@ -24,12 +24,13 @@ __device__ __forceinline__ void over_row(const T* row, std::int64_t columns, boo
   const std::int64_t head = aligned ? min(static_cast<std::int64_t>((N - past) % N), columns) : columns;
   const std::int64_t packed = (columns - head) / N * N;
   for (std::int64_t i = head + std::int64_t{threadIdx.x} * N; i < head + packed; i += kThreads * N) packs(i);
+#pragma unroll 1
   for (std::int64_t i = threadIdx.x; i < columns - packed; i += kThreads) single(i < head ? i : i + packed);
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    max_kernel(std::int64_t rows, std::int64_t columns, double* max, const T* logits) {
+    cross_entropy_max_kernel(std::int64_t rows, std::int64_t columns, double* max, const T* logits) {
   constexpr int N = kPackOf<T>;
   constexpr Real<T> kNothing = -INFINITY;  // stays where no words are held
   for (std::int64_t i = blockIdx.x; i < rows; i += gridDim.x) {
@@ -51,8 +52,8 @@ __global__ void __launch_bounds__(kThreads)
 // The terms of a pack are added in the type's own arithmetic, packs in f64.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    sums_kernel(std::int64_t rows, std::int64_t columns, double* sums, const T* logits, const double* max,
-                const std::int32_t* labels, std::int64_t first_word) {
+    cross_entropy_sums_kernel(std::int64_t rows, std::int64_t columns, double* sums, const T* logits, const double* max,
+                              const std::int32_t* labels, std::int64_t first_word) {
   constexpr int N = kPackOf<T>;
   for (std::int64_t i = blockIdx.x; i < rows; i += gridDim.x) {
     const T* row = logits + i * columns;
@@ -89,8 +90,8 @@ __global__ void __launch_bounds__(kThreads)
 // A few numbers a row: one block, each thread its rows in order.
 constexpr int kLossThreads = 1024;
 __global__ void __launch_bounds__(kLossThreads)
-    loss_kernel(std::int64_t rows, double* loss, const double* sums, const double* max, const std::int32_t* labels,
-                CrossEntropy how) {
+    cross_entropy_loss_kernel(std::int64_t rows, double* loss, const double* sums, const double* max,
+                              const std::int32_t* labels, CrossEntropy how) {
   double total = 0, count = 0;
   for (std::int64_t i = threadIdx.x; i < rows; i += kLossThreads) {
     if (labels[i] < 0) continue;
@@ -118,8 +119,8 @@ struct RowGradient {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    backward_kernel(std::int64_t rows, std::int64_t columns, bool aligned, T* dlogits, const T* logits,
-                    const double* max, const double* sums, const std::int32_t* labels, CrossEntropy how) {
+    cross_entropy_backward_kernel(std::int64_t rows, std::int64_t columns, bool aligned, T* dlogits, const T* logits,
+                                  const double* max, const double* sums, const std::int32_t* labels, CrossEntropy how) {
   constexpr int N = kPackOf<T>;
   for (std::int64_t i = blockIdx.x; i < rows; i += gridDim.x) {
     const T* row = logits + i * columns;
@@ -145,8 +146,8 @@ __global__ void __launch_bounds__(kThreads)
 Cost CudaOps::cross_entropy_max(Stream& stream, const Tensor& max, const Tensor& logits) const {
   const Extents e = check_cross_entropy_max(stream, max, logits);
   with_type_of(logits, [&]<class T>(T) {
-    launch(launch_stream(stream), {blocks_for(e.rows, 1), kThreads}, max_kernel<T>, e.rows, e.columns, max.as<double>(),
-           logits.as<T>());
+    launch(cuda_stream(stream), {blocks_for(e.rows, 1), kThreads}, cross_entropy_max_kernel<T>, e.rows, e.columns,
+           max.as<double>(), logits.as<T>());
   });
   return bill_cross_entropy_max(max, logits);
 }
@@ -155,7 +156,7 @@ Cost CudaOps::cross_entropy_sums(Stream& stream, const Tensor& sums, const Tenso
                                  const Tensor& labels, const CrossEntropy& how) const {
   const Extents e = check_cross_entropy_sums(stream, sums, logits, max, labels, how);
   with_type_of(logits, [&]<class T>(T) {
-    launch(launch_stream(stream), {blocks_for(e.rows, 1), kThreads}, sums_kernel<T>, e.rows, e.columns,
+    launch(cuda_stream(stream), {blocks_for(e.rows, 1), kThreads}, cross_entropy_sums_kernel<T>, e.rows, e.columns,
            sums.as<double>(), logits.as<T>(), max.as<double>(), labels.as<std::int32_t>(), how.first_word);
   });
   return bill_cross_entropy_sums(sums, logits, max, labels);
@@ -165,8 +166,8 @@ Cost CudaOps::cross_entropy_loss(Stream& stream, const Tensor& loss, const Tenso
                                  const Tensor& labels, const CrossEntropy& how) const {
   const std::int64_t rows = check_cross_entropy_loss(stream, loss, sums, max, labels, how);
   if (rows > 0)
-    launch(launch_stream(stream), {1, kLossThreads}, loss_kernel, rows, loss.as<double>(), sums.as<double>(),
-           max.as<double>(), labels.as<std::int32_t>(), how);
+    launch(cuda_stream(stream), {1, kLossThreads}, cross_entropy_loss_kernel, rows, loss.as<double>(),
+           sums.as<double>(), max.as<double>(), labels.as<std::int32_t>(), how);
   return bill_cross_entropy_loss(loss, sums, max, labels);
 }
 
@@ -175,7 +176,7 @@ Cost CudaOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, cons
   const Extents e = check_cross_entropy_backward(stream, dlogits, logits, max, sums, labels, how);
   with_type_of(logits, [&]<class T>(T) {
     const auto past = [](const T* at) { return reinterpret_cast<std::uintptr_t>(at) % kPackBytes; };
-    launch(launch_stream(stream), {blocks_for(e.rows, 1), kThreads}, backward_kernel<T>, e.rows, e.columns,
+    launch(cuda_stream(stream), {blocks_for(e.rows, 1), kThreads}, cross_entropy_backward_kernel<T>, e.rows, e.columns,
            past(dlogits.as<T>()) == past(logits.as<T>()), dlogits.as<T>(), logits.as<T>(), max.as<double>(),
            sums.as<double>(), labels.as<std::int32_t>(), how);
   });

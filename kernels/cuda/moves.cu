@@ -38,13 +38,13 @@ __device__ __forceinline__ void over_units(const Runs& runs, F&& move) {
 }
 
 template <class Unit>
-__global__ void __launch_bounds__(kThreads) copy_runs(Runs runs, Unit* out, const Unit* in) {
+__global__ void __launch_bounds__(kThreads) move_runs_kernel(Runs runs, Unit* out, const Unit* in) {
   over_units(runs, [&](std::int64_t at, std::int64_t source) { out[at] = in[source]; });
 }
 
 // A sum of two is rounded once, as the host's is.
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) add_runs(Runs runs, T* out, const T* in) {
+__global__ void __launch_bounds__(kThreads) move_and_add_runs_kernel(Runs runs, T* out, const T* in) {
   over_units(runs, [&](std::int64_t at, std::int64_t source) {
     auto sum = load_pack<N>(out + at * N);
     const auto added = load_pack<N>(in + source * N);
@@ -71,7 +71,7 @@ bool divides(std::int64_t bytes, const BlockMove& how, std::int64_t number, cons
 
 template <class Unit>
 void copy(Stream& stream, const Runs& runs, const Tensor& out, const Tensor& in) {
-  launch(launch_stream(stream), {blocks_for(runs.outer * runs.run, kThreads), kThreads}, copy_runs<Unit>, runs,
+  launch(cuda_stream(stream), {blocks_for(runs.outer * runs.run, kThreads), kThreads}, move_runs_kernel<Unit>, runs,
          static_cast<Unit*>(out.data()), static_cast<const Unit*>(in.data()));
 }
 
@@ -91,8 +91,8 @@ void copy_largest(Stream& stream, const Tensor& out, const Tensor& in, const Blo
 template <class T, int N>
 void add_packs(Stream& stream, const Tensor& out, const Tensor& in, const BlockMove& how) {
   const Runs runs = in_units(how, 1, N);
-  launch(launch_stream(stream), {blocks_for(runs.outer * runs.run, kThreads), kThreads}, add_runs<T, N>, runs,
-         out.as<T>(), in.as<T>());
+  launch(cuda_stream(stream), {blocks_for(runs.outer * runs.run, kThreads), kThreads}, move_and_add_runs_kernel<T, N>,
+         runs, out.as<T>(), in.as<T>());
 }
 template <class T>
 void add_block(Stream& stream, const Tensor& out, const Tensor& in, const BlockMove& how) {

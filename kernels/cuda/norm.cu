@@ -117,32 +117,34 @@ __global__ void __launch_bounds__(kWarp* kRowsAtOnce)
   });
 }
 
-// dx = (g - mean(g) - x̂ mean(g x̂)) / deviation, without mean(g) for an rms norm.
+// dx = (g - mean(g) - x̂ mean(g x̂)) / deviation, without mean(g) for an rms norm. f32 is computed in f64: in narrow rows
+// the three terms nearly cancel. Memory hides it.
 template <class T, int N>
 __global__ void __launch_bounds__(kWarp* kRowsAtOnce)
     norm_backward_kernel(std::int64_t rows, std::int64_t columns, T* dx, const T* dy, const T* x,
                          const double* forward_sums, const double* backward_sums, const T* gain, Norm how,
                          bool accumulate) {
+  using R = std::conditional_t<std::is_same_v<T, float>, double, Real<T>>;
   const auto width = static_cast<double>(how.width);
   over_rows(rows, [&](std::int64_t row) {
-    const auto facts = facts_of<Real<T>>(forward_sums, row, how);
-    const auto mean_g = static_cast<Real<T>>(how.kind == NormKind::layer ? backward_sums[2 * row] / width : 0);
-    const auto mean_gx = static_cast<Real<T>>(backward_sums[2 * row + 1] / width);
+    const auto facts = facts_of<R>(forward_sums, row, how);
+    const auto mean_g = static_cast<R>(how.kind == NormKind::layer ? backward_sums[2 * row] / width : 0);
+    const auto mean_gx = static_cast<R>(backward_sums[2 * row + 1] / width);
     over_row<N>(columns, [&](std::int64_t column) {
       const std::int64_t at = row * columns + column;
-      auto d = load_pack<N>(dy + at);
-      const auto v = load_pack<N>(x + at), scale = load_pack<N>(gain + column);
+      const auto d = load_pack<N>(dy + at), v = load_pack<N>(x + at), scale = load_pack<N>(gain + column);
+      Pack<R, N> result;
 #pragma unroll
       for (int k = 0; k < N; ++k) {
-        const Real<T> g = d.at[k] * scale.at[k];
-        d.at[k] = (g - mean_g - facts.normalised(v.at[k]) * mean_gx) * facts.inverse_deviation;
+        const R g = R(d.at[k]) * R(scale.at[k]);
+        result.at[k] = (g - mean_g - facts.normalised(v.at[k]) * mean_gx) * facts.inverse_deviation;
       }
       if (accumulate) {
         const auto before = load_pack<N>(dx + at);
 #pragma unroll
-        for (int k = 0; k < N; ++k) d.at[k] += before.at[k];
+        for (int k = 0; k < N; ++k) result.at[k] += before.at[k];
       }
-      store_pack(dx + at, d);
+      store_pack(dx + at, result);
     });
   });
 }
@@ -185,7 +187,7 @@ __global__ void __launch_bounds__(kColumnThreads)
 template <class T, class... P, class... A>
 void start_rows(Stream& stream, const Extents& e, bool aligned, void (*packs)(P...), void (*singles)(P...),
                 A... operands) {
-  launch(launch_stream(stream), {blocks_for(e.rows, kRowsAtOnce), {kWarp, kRowsAtOnce}},
+  launch(cuda_stream(stream), {blocks_for(e.rows, kRowsAtOnce), {kWarp, kRowsAtOnce}},
          aligned && e.columns % kPackOf<T> == 0 ? packs : singles, e.rows, e.columns, operands...);
 }
 
@@ -247,7 +249,7 @@ Cost CudaOps::norm_backward_parameters(Stream& stream, const Tensor& dgain, cons
     with_types_of(x, bias, [&]<class Same, class B>(Same, B) {
       constexpr int N = kPackOf<T>;
       const bool packs = e.columns % N == 0 && pack_aligned<N>(dy.as<T>(), x.as<T>());
-      launch(launch_stream(stream), {blocks_for(e.columns, kBlockColumns<T>, kMostBlocks), kColumnThreads},
+      launch(cuda_stream(stream), {blocks_for(e.columns, kBlockColumns<T>, kMostBlocks), kColumnThreads},
              packs ? norm_backward_parameters_kernel<T, G, B, N> : norm_backward_parameters_kernel<T, G, B, 1>, e.rows,
              e.columns, numbers<G>(dgain), numbers<B>(dbias), dy.as<T>(), x.as<T>(), forward_sums.as<double>(), how);
     });

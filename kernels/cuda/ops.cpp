@@ -2,10 +2,6 @@
 // The host's part of the kernels' files: what needs fmt, and products, which a library makes.
 #include "kernels/cuda/ops.h"
 
-#include <cuda_runtime.h>
-
-#include "core/cuda/check.h"
-#include "core/cuda/device.h"
 #include "core/error.h"
 #include "kernels/bills.h"
 #include "kernels/checks.h"
@@ -18,11 +14,6 @@ void refuse_type(DType type) { fail("the cuda back end computes in f32, f64 or b
 
 void refuse_head(std::int64_t head) {
   fail("attention on cuda: a head width of {}, wanted at most {}: take narrower heads", head, kMostHead);
-}
-
-cudaStream_t launch_stream(Stream& stream) {
-  check(cudaSetDevice(cuda_index(stream.device())));
-  return cuda_stream(stream);
 }
 
 Cost CudaOps::matmul(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,

@@ -82,15 +82,15 @@ __global__ void __launch_bounds__(kThreads) rotary_kernel(T* x, Rotary how) {
 
 Cost CudaOps::rotary(Stream& stream, const Tensor& out, const Tensor& x, const Rotary& how) const {
   check_rotary(stream, out, x, how);
-  if (out.count() == 0 || how.heads == 0) return bill_rotary(out, x);
   if (!out.same_place(x)) stream.copy(out, x);
+  if (out.count() == 0 || how.heads == 0) return bill_rotary(out, x);
   with_type_of(out, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
     const bool packs = how.head / 2 % N == 0 && how.width % N == 0 && pack_aligned<N>(out.as<T>());
     // Rows share a token's angles as long as there are blocks enough.
     constexpr std::int64_t kEnough = 2048;
     const std::int64_t down = std::clamp<std::int64_t>(kEnough / how.tokens, 1, std::min(how.rows, kMostAcross));
-    launch(launch_stream(stream), {{blocks_for(how.tokens, 1), static_cast<unsigned>(down)}, kThreads},
+    launch(cuda_stream(stream), {{blocks_for(how.tokens, 1), static_cast<unsigned>(down)}, kThreads},
            packs ? rotary_kernel<T, N> : rotary_kernel<T, 1>, out.as<T>(), how);
   });
   return bill_rotary(out, x);

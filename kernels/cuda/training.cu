@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kThreads) add_squares(int blocks, double* tota
 
 __global__ void step_scalars_kernel(double* scalars, const double* totals, const double* settings, double clip_norm) {
   const double loss = totals[0], count = totals[1], squares = totals[2];
-  const bool finite = isfinite(loss) && isfinite(squares) && isfinite(count) && count > 0;
+  const bool finite = std::isfinite(loss) && std::isfinite(squares) && std::isfinite(count) && count > 0;
   const double norm = sqrt(squares) / count;
   const double clipped = clip_norm > 0 && norm > clip_norm ? clip_norm / norm : 1;
   scalars[kLossSum] = loss;
@@ -155,7 +155,7 @@ Cost CudaOps::sum_of_squares(Stream& stream, const Tensor& sum, const Tensor& x)
   if (x.count() == 0) return bill_sum_of_squares(sum, x);
   with_type_of(x, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
-    const cudaStream_t queue = launch_stream(stream);
+    const cudaStream_t queue = cuda_stream(stream);
     auto* sums = reinterpret_cast<double*>(cuda_scratch(stream));
     const unsigned blocks = blocks_for(x.count(), kThreads * N, kSquareBlocks);
     launch(queue, {blocks, kThreads}, squares_of_blocks<T>, x.count(),
@@ -168,7 +168,7 @@ Cost CudaOps::sum_of_squares(Stream& stream, const Tensor& sum, const Tensor& x)
 Cost CudaOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& totals, const Tensor& settings,
                            double clip_norm) const {
   check_step_scalars(stream, scalars, totals, settings, clip_norm);
-  launch(launch_stream(stream), {1, 1}, step_scalars_kernel, scalars.as<double>(), totals.as<double>(),
+  launch(cuda_stream(stream), {1, 1}, step_scalars_kernel, scalars.as<double>(), totals.as<double>(),
          settings.as<double>(), clip_norm);
   return bill_step_scalars(scalars, totals, settings);
 }
@@ -180,7 +180,7 @@ Cost CudaOps::adamw(Stream& stream, const Tensor& values, const Tensor& gradient
     constexpr int N = kPackOf<T>;
     const std::int64_t count = values.count();
     const bool packs = pack_aligned<N>(values.as<T>(), gradients.as<T>(), first_moment.as<T>(), second_moment.as<T>());
-    launch(launch_stream(stream), {blocks_for(count, kThreads * N, kUpdateBlocks), kThreads}, adamw_kernel<T>, count,
+    launch(cuda_stream(stream), {blocks_for(count, kThreads * N, kUpdateBlocks), kThreads}, adamw_kernel<T>, count,
            packs ? count / N * N : 0, values.as<T>(), gradients.as<T>(), first_moment.as<T>(), second_moment.as<T>(),
            scalars.as<double>(), how);
   });
@@ -194,7 +194,7 @@ Cost CudaOps::sgd_momentum(Stream& stream, const Tensor& values, const Tensor& g
     constexpr int N = kPackOf<T>;
     const std::int64_t count = values.count();
     const bool packs = pack_aligned<N>(values.as<T>(), gradients.as<T>(), numbers<T>(velocity));
-    launch(launch_stream(stream), {blocks_for(count, kThreads * N, kUpdateBlocks), kThreads}, sgd_kernel<T>, count,
+    launch(cuda_stream(stream), {blocks_for(count, kThreads * N, kUpdateBlocks), kThreads}, sgd_kernel<T>, count,
            packs ? count / N * N : 0, values.as<T>(), gradients.as<T>(), numbers<T>(velocity), scalars.as<double>(),
            how);
   });
