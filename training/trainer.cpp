@@ -55,26 +55,21 @@ auto attended(const Mesh& mesh, Work&& work) {
 }  // namespace
 
 struct Trainer::Inside {
-  Inside(const Workload& w, const Mesh& m, const Backend& backend, Ledger& l)
+  Inside(const Workload& w, const Mesh& m, const Backend& backend, Device& device, Ledger& l)
       : workload(w),
         mesh(m),
         counted(count(w, backend, edges(m), m.world().size(), m.world().rank())),
-        device(backend.open_device(0)),
-        engine(workload, mesh, *device, backend.ops(), l, &counted.rehearsal),
+        engine(workload, mesh, device, backend.ops(), l, &counted.rehearsal),
         scratch_held(backend.scratch_held) {}
   const Workload workload;
   const Mesh& mesh;
   Counted counted;
-  std::unique_ptr<Device> device;
   Engine engine;
   std::int64_t (*scratch_held)();
 };
 
-Trainer::Trainer(const Workload& w, const Mesh& mesh, const Backend& backend, Ledger& ledger) {
-  require(backend.ops != nullptr && backend.open_device != nullptr, "the back end \"{}\" is not in this build: {}",
-          backend.name, backend.absent_because);
-  inside_ = std::make_unique<Inside>(w, mesh, backend, ledger);
-}
+Trainer::Trainer(const Workload& w, const Mesh& mesh, const Backend& backend, Device& device, Ledger& ledger)
+    : inside_(std::make_unique<Inside>(w, mesh, backend, device, ledger)) {}
 Trainer::~Trainer() = default;
 Trainer::Trainer(Trainer&&) noexcept = default;
 

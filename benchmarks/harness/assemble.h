@@ -24,6 +24,8 @@ struct RunFacts {
   double model_flops_full = 0, model_flops_causal = 0;  // of one step
   bool timed_claims = true;
   std::string links;  // that were emulated; empty: none
+  Json gpus;          // names and versions; null: the host computes
+  std::string way;    // of messages between GPUs
 };
 Record assemble(const Experiment&, const RunFacts&, const Peak&, const RunTrace& of_rank_0,
                 const std::vector<Json>& contributions);

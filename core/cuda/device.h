@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/device.h"
 
@@ -18,6 +20,9 @@ namespace quadrille {
 // Throws Error: no driver, no such device (with the number there are), an architecture this build has no code for.
 std::unique_ptr<Device> open_cuda_device(int index);
 int cuda_device_count();  // 0 without a driver
+// All that are to be seen, and with what: {"driver", "13.0"}, {"runtime", ...}. Throws Error: no driver, no device.
+std::vector<DeviceFacts> cuda_devices();
+std::vector<std::pair<std::string, std::string>> cuda_versions();
 
 // The stream behind a Stream of a CUDA device, which becomes the calling thread's current one, as launches want it;
 // throws Error for any other.

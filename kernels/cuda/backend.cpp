@@ -28,6 +28,8 @@ const Backend& cuda_backend() {
                             .scratch_needed = workspaces,
                             .scratch_held = cuda_workspace_bytes,
                             .tensor_cores = true,
+                            .devices = cuda_devices,
+                            .versions = cuda_versions,
                             .attention_block = CudaOps::kAttentionBlock};
   return cuda;
 }

@@ -103,6 +103,7 @@ GemmPlan find_plan(cublasLtHandle_t handle, const GemmShape& s, const void* bias
           s.a_turned ? " transposed" : "", s.b_turned ? " transposed" : "");
   check(status);
   plan.algorithm = best.algo;
+  plan.workspace = static_cast<std::int64_t>(best.workspaceSize);
   return plan;
 }
 
@@ -126,11 +127,11 @@ void gemm(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b, c
 
   CudaLibraries& libraries = cuda_libraries(stream.device());
   const cublasLtHandle_t handle = libraries.cublas();
-  void* const workspace = libraries.product_workspace(on);
   auto known = libraries.gemms.find(shape);
   if (known == libraries.gemms.end())
     known = libraries.gemms.emplace(shape, find_plan(handle, shape, bias.data())).first;
   const GemmPlan& plan = known->second;
+  void* const workspace = libraries.product_workspace(plan.workspace, on);
   if (takes_bias) set(plan.how, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias.data()));
   const double one64 = 1, beta64 = how.write == Write::accumulate ? 1 : 0;
   const float one32 = 1, beta32 = static_cast<float>(beta64);
@@ -138,7 +139,7 @@ void gemm(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b, c
   check(cublasLtMatmul(handle, plan.how.get(), wide ? static_cast<const void*>(&one64) : &one32, b.data(), plan.b.get(),
                        a.data(), plan.a.get(), wide ? static_cast<const void*>(&beta64) : &beta32, out.data(),
                        plan.out.get(), out.data(), plan.out.get(), &plan.algorithm, workspace,
-                       static_cast<std::size_t>(kProductWorkspace), on));
+                       static_cast<std::size_t>(plan.workspace), on));
   if (bias && !takes_bias) bias_rows(on, out, bias, Write::accumulate);
 }
 

@@ -42,25 +42,29 @@ cudnnHandle_t CudaLibraries::cudnn() {
   return cudnn_.get();
 }
 
-void* CudaLibraries::workspace(Memory& memory, std::int64_t bytes, cudaStream_t stream) {
+void* CudaLibraries::workspace(Workspace& space, std::int64_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return nullptr;
   check(cudaSetDevice(device_));
-  if (!memory) {
+  if (bytes > space.largest) {
+    constexpr std::int64_t kStep = 1 << 20;
+    const std::int64_t size = (bytes + kStep - 1) / kStep * kStep;
     void* fresh = nullptr;
-    const cudaError_t code = cudaMalloc(&fresh, static_cast<std::size_t>(bytes));
-    require(code != cudaErrorMemoryAllocation,
-            "GPU {} has no {} MiB left for the workspace of its libraries: use smaller batches or fewer ranks on it",
-            device_, bytes >> 20);
+    const cudaError_t code = cudaMalloc(&fresh, static_cast<std::size_t>(size));
+    if (code == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      fail("GPU {} has no {} MiB left for the workspace of its libraries: use smaller batches or fewer ranks on it",
+           device_, size >> 20);
+    }
     check(code);
-    memory.reset(fresh);
+    space.blocks.emplace_back(fresh);
+    space.largest = size, space.held += size;
   }
   if (last_ && last_ != stream) check(cudaDeviceSynchronize());
   last_ = stream;
-  return memory.get();
+  return space.blocks.back().get();
 }
 
-std::int64_t CudaLibraries::workspace_bytes() const {
-  return (product_ ? kProductWorkspace : 0) + (attention_ ? kAttentionWorkspace : 0);
-}
+std::int64_t CudaLibraries::workspace_bytes() const { return product_.held + attention_.held; }
 
 CudaLibraries& cuda_libraries(const Device& device) {
   const int index = cuda_index(device);

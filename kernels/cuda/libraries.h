@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <type_traits>
+#include <vector>
 
 #include "core/device.h"
 #include "kernels/cuda/cudnn_graph.h"
@@ -22,9 +23,10 @@
 
 namespace quadrille {
 
-// Products: what NVIDIA recommends on Hopper and later. Attention: the backward pass keeps 2 bytes for each pair of
-// tokens and head; this is enough for 240 heads of 1024 tokens at once, or 3 of 8192 (see sdpa.cpp).
-inline constexpr std::int64_t kProductWorkspace = std::int64_t{32} << 20, kAttentionWorkspace = std::int64_t{480} << 20;
+// At most. Products: what NVIDIA recommends on Hopper and later. Attention: its backward pass keeps 2 bytes for each
+// pair of tokens and head; this is enough for 560 heads of 1024 tokens at once, or 8 of 8192 (see sdpa.cpp).
+inline constexpr std::int64_t kProductWorkspace = std::int64_t{32} << 20,
+                              kAttentionWorkspace = std::int64_t{1120} << 20;
 inline constexpr std::int64_t kWorkspaceBytes = kProductWorkspace + kAttentionWorkspace;
 
 struct DestroyCublas {
@@ -49,6 +51,7 @@ struct GemmPlan {
   Cublas<cublasLtMatmulDesc_t> how;
   Cublas<cublasLtMatrixLayout_t> a, b, out;
   cublasLtMatmulAlgo_t algorithm{};
+  std::int64_t workspace = 0;
 };
 
 class CudaLibraries {
@@ -60,11 +63,12 @@ class CudaLibraries {
   cublasLtHandle_t cublas();
   cudnnHandle_t cudnn();  // loaded at the first call; runs without cuDNN's attention never need it
   // Temporary memory for one call on this stream. All calls of a thread share it, in the order of their stream; a
-  // change of the stream waits for the device (ranks compute on one stream).
-  void* product_workspace(cudaStream_t stream) { return workspace(product_, kProductWorkspace, stream); }
-  void* attention_workspace(cudaStream_t stream) { return workspace(attention_, kAttentionWorkspace, stream); }
+  // change of the stream waits for the device (ranks compute on one stream). It grows to what calls have asked for;
+  // what was given out before is kept, since captured steps go on using it.
+  void* product_workspace(std::int64_t bytes, cudaStream_t stream) { return workspace(product_, bytes, stream); }
+  void* attention_workspace(std::int64_t bytes, cudaStream_t stream) { return workspace(attention_, bytes, stream); }
   std::int64_t workspace_bytes() const;
-  std::int64_t attention_room = kAttentionWorkspace;  // what a call may use of it; tests lower it
+  std::int64_t attention_room = kAttentionWorkspace;  // what a call may ask for; tests lower it
 
   std::map<GemmShape, GemmPlan> gemms;
   std::map<SdpaShape, std::unique_ptr<CudnnPlan>> sdpa_forward, sdpa_backward;  // null: cuDNN has none
@@ -76,13 +80,16 @@ class CudaLibraries {
   struct DestroyHandle {
     void operator()(cudnnHandle_t handle) const noexcept { cudnnDestroy(handle); }
   };
-  using Memory = std::unique_ptr<void, Free>;
-  void* workspace(Memory&, std::int64_t bytes, cudaStream_t);
+  struct Workspace {
+    std::vector<std::unique_ptr<void, Free>> blocks;  // the last one is the largest
+    std::int64_t largest = 0, held = 0;
+  };
+  void* workspace(Workspace&, std::int64_t bytes, cudaStream_t);
 
   int device_;
   Cublas<cublasLtHandle_t> cublas_;
   std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, DestroyHandle> cudnn_;
-  Memory product_, attention_;
+  Workspace product_, attention_;
   cudaStream_t last_ = nullptr;
 };
 

@@ -160,7 +160,7 @@ void sdpa_forward(Stream& stream, const Tensor& out, const Tensor& log_sum, cons
     std::vector<void*> addresses{at.q(q), at.k(kv), at.v(kv), &scale};
     if (s.causal) addresses.push_back(&lowest);
     addresses.insert(addresses.end(), {at.log_sum(log_sum), at.out(out)});
-    plan->run(handle, std::move(addresses), libraries.attention_workspace(on));
+    plan->run(handle, std::move(addresses), libraries.attention_workspace(plan->workspace(), on));
   });
 }
 
@@ -179,7 +179,8 @@ void sdpa_backward(Stream& stream, const Tensor& dq, const Tensor& dkv, const Te
     const CudnnPlan* plan = backward_plan(libraries, s);
     require(plan != nullptr, "attention_backward: cuDNN has no plan for this shape; sdpa_supports was not asked");
     const Addresses at{how, part};
-    auto* const row_sums = static_cast<std::byte*>(libraries.attention_workspace(on));
+    auto* const row_sums =
+        static_cast<std::byte*>(libraries.attention_workspace(row_sum_bytes(s) + plan->workspace(), on));
     std::vector<void*> addresses{at.q(q), at.k(kv), at.v(kv), at.out(out), at.out(dout), at.log_sum(log_sum),
                                  &scale,  &one};
     if (s.causal) addresses.push_back(&lowest);

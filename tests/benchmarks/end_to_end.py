@@ -245,10 +245,10 @@ def suites_and_options():
             refused("a back end that is not in this build", [*words, "--backend", "cuda"], "not in this build", "preset cuda")
     for words in (["run", suite()], ["run", suite(), "--dry-run"]):
         refused("unknown world", [*words, "--world", "thread"], 'did you mean "threads"?', "threads, mpi, counting")
-        refused("no world of this version", [*words, "--world", "nccl"], "not part of this version", "threads, mpi, counting")
+        refused("no world of this version", [*words, "--world", "nccl"], "no world of its own", "--collectives nccl", "threads, mpi, counting")
     refused("a world that only counts", ["run", suite(), "--world", "counting"], "quadrille plan")
     refused("a check in a world that only counts", ["check", "--layouts", "--world", "counting"], "nothing to be checked")
-    refused("a check in no world of this version", ["check", "--layouts", "--world", "nccl"], "not part of this version")
+    refused("a check in no world of this version", ["check", "--layouts", "--world", "nccl"], "no world of its own")
     refused("too many threads", ["run", suite(), *base, "--threads", "4096"], "--oversubscribe", folder=bad)
     refused("more ranks than cores", ["run", suite(), *base, "--ranks", "4096", "--set", "training.batch_size=4096", "--set",
                                      "data.train_tokens=1000000"], "4096 ranks of 1 thread",

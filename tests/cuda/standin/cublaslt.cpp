@@ -29,6 +29,7 @@ struct cublasLtMatmulPreferenceStandin {
 namespace {
 
 using Layout = cublasLtMatrixLayoutStandin;
+constexpr std::size_t kWorkspace = 1000;  // what every product here claims to need
 
 double load(const void* data, cudaDataType_t type, std::int64_t at) {
   if (type == CUDA_R_64F) return static_cast<const double*>(data)[at];
@@ -147,6 +148,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   if ((a->type == CUDA_R_64F) != (how->compute == CUBLAS_COMPUTE_64F)) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (wish->reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) return CUBLAS_STATUS_NOT_SUPPORTED;
   result->algo = wish->algorithm;
+  result->workspaceSize = kWorkspace;
   *found = 1;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -154,10 +156,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t how, const void* alpha, const void* a,
                               cublasLtMatrixLayout_t at, const void* b, cublasLtMatrixLayout_t bt, const void* beta,
                               const void* c, cublasLtMatrixLayout_t ct, void* d, cublasLtMatrixLayout_t dt,
-                              const cublasLtMatmulAlgo_t* algorithm, void* workspace, std::size_t,
+                              const cublasLtMatmulAlgo_t* algorithm, void* workspace, std::size_t bytes,
                               cudaStream_t stream) {
   Extents e{};
-  if (!fits(*how, *at, *bt, *ct, *dt, e) || workspace == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!fits(*how, *at, *bt, *ct, *dt, e) || workspace == nullptr || bytes < kWorkspace)
+    return CUBLAS_STATUS_INVALID_VALUE;
   const void* addresses[] = {a, b, c, d};
   for (int i = 0; i < 4; ++i)
     if (reinterpret_cast<std::uintptr_t>(addresses[i]) % algorithm->aligned[i] != 0) return CUBLAS_STATUS_INVALID_VALUE;

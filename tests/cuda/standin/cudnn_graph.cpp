@@ -154,8 +154,8 @@ void CudnnPlan::run(cudnnHandle_t handle, std::vector<void*> addresses, void*) c
     const TensorNode& t = plan.held[i];
     if (t.held == CudnnGraph::Held::by_value)  // read by the host, now
       memory.by_value[t.id] = static_cast<double>(*static_cast<const float*>(addresses[i]));
-    else if (reinterpret_cast<std::uintptr_t>(addresses[i]) % 16 != 0)
-      standin::fail("an address for cuDNN is not aligned to 16 bytes");
+    else if (reinterpret_cast<std::uintptr_t>(addresses[i]) % (t.type == CUDNN_DATA_FLOAT ? 4 : 16) != 0)
+      standin::fail("an address for cuDNN is less aligned than was promised");
     else
       memory.addresses[t.id] = addresses[i];
   }

@@ -38,6 +38,7 @@ struct cublasLtMatmulAlgo_t {
 };
 struct cublasLtMatmulHeuristicResult_t {
   cublasLtMatmulAlgo_t algo;
+  std::size_t workspaceSize;
 };
 
 const char* cublasLtGetStatusString(cublasStatus_t);
