@@ -205,9 +205,11 @@ void Plan::read_overlap(const Json& list, std::vector<std::string>& faults) {
       overlap_.reduce_scatter = true;
     else if (what == "all_gather")
       overlap_.all_gather = true;
+    else if (what == "send")
+      overlap_.send = true;
     else
       faults.push_back(fmt::format(
-          "{}: \"overlap\" names \"{}\": known are \"input_gradient\", \"reduce_scatter\" and \"all_gather\"",
+          "{}: \"overlap\" names \"{}\": known are \"input_gradient\", \"reduce_scatter\", \"all_gather\" and \"send\"",
           name.origin(), what));
   }
 }

@@ -63,6 +63,7 @@ struct Overlap {
   bool input_gradient = false;  // a linear layer's crossing beside its weight gradient (OAR)
   bool reduce_scatter = false;  // gradients of a finished block beside the next block's backward (ORS)
   bool all_gather = false;      // the next block's weights beside this block's maths (OAG)
+  bool send = false;            // what a stage hands on, beside its next micro-batch
 };
 
 bool has(const Dims&, Axis);

@@ -80,9 +80,7 @@ void Engine::open_pipeline() {
     stages_.emplace_back(blocks_, static_cast<int>(own.first), static_cast<int>(own.count));
   }
   tasks_ = tasks_of(pipeline.schedule, plan_.stage(), plan_.stages(), pipeline.chunks, micro_batches());
-  if (plan_.stages() > 1)
-    back_channel_ = mesh_.part_of(
-        pipeline.axis, [](int) { return 0; }, mesh_.name(pipeline.axis));
+  if (plan_.stages() > 1) onwards_.emplace(plan_, 1, ledger_), backwards_.emplace(plan_, -1, ledger_);
   const std::int64_t rows = own_rows(rows_per_micro_batch_).count, tokens = model_->tokens();
   for (int i = 0; i < in_flight(tasks_); ++i)
     fed_.push_back({device_.empty({rows, tokens}, DType::i32), device_.empty({rows, tokens}, DType::i32)});
@@ -194,13 +192,17 @@ Flow Engine::take_in(Context& context, int run) {
   // A run without blocks passes on what the next one takes.
   Flow flow = rehearsal_.into[static_cast<std::size_t>(own.first)];
   flow.hidden = context.arena.empty(plan_.shape(flow.dims, flow.states), context.dtype, End::low);
-  mesh_.along(plan_.pipe()).receive(flow.hidden.flat(), neighbour(-1), *stream_).wait(*stream_);
+  onwards_->receive(flow.hidden, *stream_);
   return flow;
 }
 
-void Engine::hand_on(const Flow& flow, int run) {
-  if (run + 1 < static_cast<int>(runs_.size()))
-    mesh_.along(plan_.pipe()).send(flow.hidden.flat(), neighbour(1), *stream_).wait(*stream_);
+void Engine::hand_on(Flow flow, int run) {
+  if (run + 1 < static_cast<int>(runs_.size())) onwards_->send(std::move(flow.hidden), *stream_);
+}
+
+void Engine::settle_channels() {
+  for (auto* channel : {&onwards_, &backwards_})
+    if (*channel) (*channel)->settle(*stream_);
 }
 
 void Engine::forward(const Task& task, const Dataset* data, std::int64_t step) {
@@ -220,11 +222,11 @@ void Engine::backward(const Task& task) {
   if (run + 1 < static_cast<int>(runs_.size())) {
     const Flow& out = rehearsal_.into[static_cast<std::size_t>(runs_[static_cast<std::size_t>(run)].end())];
     gradient = arena_.empty(plan_.shape(out.dims, out.states), context_.dtype, End::high);
-    back_channel_->receive(gradient.flat(), neighbour(1), *stream_).wait(*stream_);
+    backwards_->receive(gradient, *stream_);
   }
   gradient = stages_[static_cast<std::size_t>(task.chunk)].backward(
       context_, *weights_, std::move(gradient), task.micro_batch, task.micro_batch + 1 == micro_batches());
-  if (run > 0) back_channel_->send(gradient.flat(), neighbour(-1), *stream_).wait(*stream_);
+  if (run > 0) backwards_->send(std::move(gradient), *stream_);
 }
 
 void Engine::step(const Dataset* data, std::int64_t step) {
@@ -251,6 +253,7 @@ void Engine::finish_step(std::int64_t step) {
   Reported& r = ring_[latest_];
   {
     PhaseClock clock(ledger_, "exchange");
+    settle_channels();
     weights_->finish();
     for (const Bucket& b : weights_->buckets())
       for (const Owned& o : b.owned)
@@ -301,6 +304,7 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
               run_of(c));
     }
   }
+  settle_channels();
   sum_over(evaluation_context_, totals_, mesh_.all());
   settle_accounts();
   EvaluationReport report;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "parallelism/schedule.h"
+#include "training/channel.h"
 #include "training/optimizer.h"
 #include "training/stage.h"
 #include "training/trainer.h"
@@ -54,13 +55,13 @@ class Engine {
   void forward(const Task&, const Dataset*, std::int64_t step);
   void backward(const Task&);
   Flow take_in(Context&, int run);
-  void hand_on(const Flow&, int run);
+  void hand_on(Flow, int run);
+  void settle_channels();  // nothing that this stage sent is under way
   void finish_step(std::int64_t step);
   Batch rows_of(const Dataset*, std::int64_t step, std::int64_t micro, std::int64_t rows) const;
   int micro_batches() const { return static_cast<int>(workload_.training.batch_size / rows_per_micro_batch_); }
   Slice own_rows(std::int64_t rows) const;
   int run_of(int chunk) const { return chunk * plan_.stages() + plan_.stage(); }
-  int neighbour(int distance) const { return (plan_.stage() + distance + plan_.stages()) % plan_.stages(); }
   bool at_an_end(int run) const { return run == 0 || run + 1 == static_cast<int>(runs_.size()); }
 
   const Workload& workload_;
@@ -80,8 +81,9 @@ class Engine {
   std::vector<Task> tasks_;
   Arena arena_;
   Context context_, evaluation_context_;
-  std::int64_t rows_per_micro_batch_;           // over all ranks
-  std::unique_ptr<Communicator> back_channel_;  // gradients of the pipeline travel apart from activations
+  std::int64_t rows_per_micro_batch_;  // over all ranks
+  std::optional<Channel> onwards_,
+      backwards_;  // of activations, and apart from them of gradients; where there are stages
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<Optimizer> optimizer_;
   Tensor totals_;  // f64 [3]: Σ loss, Σ count, Σ g²

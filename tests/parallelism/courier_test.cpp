@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "core/random.h"
 #include "parallelism/forwarding_communicator.h"
 #include "parallelism/mesh.h"
 #include "parallelism/world.h"
@@ -73,14 +74,16 @@ void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 class Carried : public ::testing::TestWithParam<int> {};
 
 TEST_P(Carried, ConformsBitByBit) {
-  std::atomic<std::uint64_t> carried = 0, inline_ = 0;
-  run_threads(options(GetParam()), [&](World world) {
-    inline_ = testing::check_conformance(*world, testing::edge_sizes());
-    Courier courier;
-    const auto group = carried_by(courier, std::move(world));
-    carried = testing::check_conformance(*group, testing::edge_sizes());
-  });
-  EXPECT_EQ(carried, inline_);
+  for (const Sends sends : {Sends::at_once, Sends::carried}) {
+    std::atomic<std::uint64_t> carried = 0, inline_ = 0;
+    run_threads(options(GetParam()), [&](World world) {
+      inline_ = testing::check_conformance(*world, testing::edge_sizes());
+      Courier courier;
+      const auto group = carried_by(courier, std::move(world), sends);
+      carried = testing::check_conformance(*group, testing::edge_sizes());
+    });
+    EXPECT_EQ(carried, inline_);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(OneToFive, Carried, ::testing::Range(1, 6));
@@ -136,6 +139,78 @@ TEST(Courier, ADroppedTicketWaitsForNobodyAndTravels) {
     require(kept.as<float>()[9] == 2, "the sum is wrong");
     require(kept.sole_owner(), "the courier still holds a tensor");
   });
+}
+
+// Behind a message that cannot be complete yet letters are posted all the same; they arrive in the order of posting,
+// and the waiting thread lets go of them.
+TEST(Courier, CarriedSendsReturnAtOnceAndKeepTheirOrder) {
+  run_threads(options(2, 20), [](World world) {
+    Desk desk;
+    Courier courier;
+    const auto pair = carried_by(courier, world->split([](int) { return 0; }, "pair"));
+    const auto post = carried_by(courier, world->split([](int) { return 0; }, "post"), Sends::carried);
+    const Tensor bulk = desk.tensor(1000, 1), word = desk.tensor(1), first = desk.tensor(10, 1),
+                 second = desk.tensor(10, 2);
+    if (world->rank() == 0) {
+      Ticket sum = pair->all_reduce(bulk, Reduce::sum, *desk.stream);
+      Ticket one = post->send(first, 1, *desk.stream), two = post->send(second, 1, *desk.stream);
+      world->send(word, 1, *desk.stream).wait(*desk.stream);
+      courier.drain();
+      require(!first.sole_owner(), "the courier let go of a letter by itself");
+      std::move(one).wait(*desk.stream), std::move(two).wait(*desk.stream);
+      require(first.sole_owner() && second.sole_owner(), "a letter is still held");
+      return;
+    }
+    world->receive(word, 0, *desk.stream).wait(*desk.stream);
+    Ticket sum = pair->all_reduce(bulk, Reduce::sum, *desk.stream);
+    for (const float wanted : {1.0f, 2.0f}) {
+      post->receive(first, 0, *desk.stream).wait(*desk.stream);
+      require(first.as<float>()[9] == wanted, "letter {} was wanted, {} came", wanted, first.as<float>()[9]);
+    }
+    std::move(sum).wait(*desk.stream);
+  });
+}
+
+// What is carried comes in another order at each stage, letters between and behind sums: programs drawn at random, the
+// same on all ranks, each rank taking its part of them. None may hang, and every number must be right.
+TEST(Courier, LettersAndSumsInAnyOrderNeverHang) {
+  constexpr int kRanks = 4, kEvents = 40;
+  for (std::uint64_t program = 0; program < 25; ++program) {
+    run_threads(options(kRanks, 20), [&](World world) {
+      Desk desk;
+      Courier courier;
+      const int rank = world->rank();
+      const Mesh mesh(std::move(world), {{"stage", 2}, {"data", 2}}, &courier);
+      const auto post = carried_by(courier, mesh.world().split([](int) { return 0; }, "post"), Sends::carried);
+      std::vector<Ticket> tickets;
+      std::vector<Tensor> sums;
+      auto draw = [&, n = std::uint64_t{0}](std::uint64_t below) mutable {
+        return static_cast<int>(mix(mix(program) + ++n) % below);
+      };
+      courier.attend([&] {
+        for (int event = 0; event < kEvents; ++event) {
+          const int kind = draw(4), a = draw(kRanks), b = (a + 1 + draw(kRanks - 1)) % kRanks, settled = draw(3);
+          if (kind < 2 && a / 2 == rank / 2) {  // a sum within one stage
+            sums.push_back(desk.tensor(50, static_cast<float>(event)));
+            tickets.push_back(mesh.beside(bit(1)).all_reduce(sums.back(), Reduce::sum, *desk.stream));
+          } else if (kind == 2 && a == rank) {
+            tickets.push_back(post->send(desk.tensor(50, static_cast<float>(event)), b, *desk.stream));
+          } else if (kind == 2 && b == rank) {
+            const Tensor place = desk.tensor(50);
+            post->receive(place, a, *desk.stream).wait(*desk.stream);
+            require(place.as<float>()[49] == static_cast<float>(event), "the letter of event {} is wrong", event);
+          } else if (kind == 3 && settled == 0) {
+            for (Ticket& ticket : tickets) std::move(ticket).wait(*desk.stream);
+            tickets.clear();
+            mesh.along(mesh.all()).all_reduce(desk.tensor(3), Reduce::sum, *desk.stream).wait(*desk.stream);
+          }
+        }
+        for (Ticket& ticket : tickets) std::move(ticket).wait(*desk.stream);
+        for (const Tensor& sum : sums)
+          require(static_cast<int>(sum.as<float>()[0]) % 2 == 0, "a sum over two ranks is wrong");
+      });
+    });
+  }
 }
 
 // An arena must see the same history every time: the waiting thread lets go, not the courier's.
