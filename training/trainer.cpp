@@ -108,12 +108,14 @@ std::vector<double> whole_of(Engine& engine, const Parameter& p, Tensor part) {
              4 * n * size_of(shared.dtype) + (1 << 16));  // a step's arena may be smaller than one table
   Context c{shared.plan, shared.ops, shared.stream, room, shared.ledger, shared.dtype};
   States states = p.states;
-  for (int m = mesh.axes(); part && m-- > 0;) {
-    State& s = states[static_cast<std::size_t>(m)];
-    if (s.kind != Kind::split) continue;
-    require(c.plan.innermost(s.axis, m, states), "parameter {} has splits that cannot be undone in mesh order", p.name);
-    part = gather_parts(c, part, p.dims, states, m);
-    s = {};
+  for (const Dim& dim : p.dims) {
+    const std::vector<int> order = c.plan.nesting(dim.axis);
+    for (auto m = order.rbegin(); part && m != order.rend(); ++m) {
+      State& s = states[static_cast<std::size_t>(*m)];
+      if (s != State{Kind::split, dim.axis}) continue;
+      part = gather_parts(c, part, p.dims, states, *m);
+      s = {};
+    }
   }
   if (c.plan.stages() > 1) {
     int holder = -1;

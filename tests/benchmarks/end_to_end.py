@@ -388,6 +388,11 @@ def over_mpi():
             expect(done.returncode == 0 and "SAME" in done.stdout, f"{what}: twice the same bit for bit", done)
     base = ["--backend", "reference", "--world", "mpi", "--oversubscribe", "--out", out("mpi_bad")]
     folder = out("mpi_bad")
+    with open(out("not_together.json"), "w", encoding="utf-8") as file:
+        json.dump({"mesh": [["a", 2]], "axes": {"heads": "a"}, "passing": [["sequence", "batch", "a"]]}, file)
+    refused("placements that do not go together", ["run", suite(), *base, "--strategy", out("not_together.json")],
+            "not_together.json:1:", "do not go together", mpi=2)
+    expect(not os.path.exists(folder), "placements that do not go together: no folder is left")
     refused("misspelt key over MPI", ["run", suite("k", model__hads=3), *base], "model.hads", folder=folder, mpi=2)
     refused("another number of ranks", ["run", suite(), *base, "--ranks", "3"], "3 ranks are wanted", "gave 2", folder=folder, mpi=2)
     refused("sizes that do not divide over MPI", ["run", suite(), "--strategy", "tensor", *base], "model.heads 2", folder=folder, mpi=3)
