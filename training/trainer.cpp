@@ -86,6 +86,7 @@ MemoryReport Trainer::memory() const {
   return memory;
 }
 
+PipelineReport Trainer::pipeline() const { return inside_->counted.forecast.pipeline; }
 std::int64_t Trainer::parameters() const { return inside_->counted.forecast.parameters; }
 double Trainer::model_flops_full() const { return inside_->counted.forecast.model_flops_full; }
 double Trainer::model_flops_causal() const { return inside_->counted.forecast.model_flops_causal; }

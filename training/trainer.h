@@ -107,6 +107,7 @@ class Trainer {
   // Every window once, over all ranks; the same number on every rank.
   EvaluationReport evaluate(const Dataset&);
 
+  PipelineReport pipeline() const;
   MemoryReport memory() const;  // as allocated (arena: its peak so far)
   std::int64_t parameters() const;
   double model_flops_full() const;  // of one step over the global batch, forward and backward

@@ -378,7 +378,7 @@ std::vector<std::string> mesh_axes_of(const Json& strategy, std::string_view axi
 
 std::string pipeline_axis_of(const Json& strategy) {
   const Json* pipeline = strategy.find("pipeline");
-  if (!pipeline || pipeline->size() == 0) return "";
+  if (!pipeline) return "";
   const Json* axis = pipeline->find("axis");
   return axis ? axis->string() : "pipe";
 }
