@@ -111,6 +111,20 @@ Usage Engine::usage() const {
   return u;
 }
 
+bool Engine::over_several_stages(std::size_t parameter) const {
+  const Usage u = usage();
+  const auto stage = [&](int block) { return u.stage_of[static_cast<std::size_t>(block)]; };
+  const std::vector<int>& users = u.blocks_of[parameter];
+  return std::any_of(users.begin(), users.end(), [&](int block) { return stage(block) != stage(users.front()); });
+}
+
+bool Engine::has_layers() const {
+  return std::any_of(stages_.begin(), stages_.end(), [this](const Stage& stage) {
+    return std::any_of(stage.blocks().begin(), stage.blocks().end(),
+                       [this](int b) { return blocks_[static_cast<std::size_t>(b)]->is_layer(); });
+  });
+}
+
 Slice Engine::own_rows(std::int64_t rows) const {
   const Dims dims = {{Axis::batch, rows}};
   return plan_.slice(dims[0], plan_.at_rest(dims));

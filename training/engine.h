@@ -42,6 +42,8 @@ class Engine {
   Parameters& parameters() { return parameters_; }
   Weights& weights() { return *weights_; }
   PipelineReport pipeline() const;
+  bool over_several_stages(std::size_t parameter) const;  // tied, and its blocks lie on more than one
+  bool has_layers() const;                                // this rank's stage has any
   const ModelDescription& model() const { return *model_; }
   const Plan& plan() const { return plan_; }
   Context& context() { return context_; }
