@@ -109,9 +109,10 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
   record.verdict = judge(record);
   if (const std::string note = changes_note(experiment); !note.empty()) record.verdict.notes.push_back(note);
   if (!facts.links.empty())
-    record.verdict.notes.push_back(fmt::format(
-        "links of bytes/s,latency {} were emulated: times show what overlap would be worth, not this machine",
-        facts.links));
+    record.verdict.notes.push_back(
+        fmt::format("links of {} (bytes/s, seconds of latency if any) were emulated: times show what overlap would be "
+                    "worth, not this machine",
+                    facts.links));
   if (const std::string note = strategy_note(experiment.workload.strategy); !note.empty())
     record.verdict.notes.push_back(note);
   return record;
