@@ -22,11 +22,6 @@ std::string refusal(const std::string& table, int ranks, const Changes& model = 
   return "accepted";
 }
 
-void says(const std::string& message, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts)
-    EXPECT_NE(message.find(part), std::string::npos) << "wanted \"" << part << "\" in: " << message;
-}
-
 constexpr const char* kTensor3 = R"({"mesh": [["x", 3]], "axes": {"heads": "x", "mlp": "x", "vocab": "x"}})";
 
 TEST(Refusal, AllSizesThatDoNotDivideAtOnceWithTheirLegalParts) {
