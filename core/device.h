@@ -40,6 +40,9 @@ class Device {
   virtual bool holds_numbers() const = 0;  // false: shapes only, nothing may be read
   virtual bool on_host() const = 0;        // true: data() is an address of this process
   virtual std::unique_ptr<Stream> make_stream() = 0;
+  // Host memory that this device's streams copy from and to without making the host wait (pinned, on a GPU). Numbers in
+  // it may be changed only when the copies are done: see Stream::record.
+  virtual std::unique_ptr<Device> host_side();
   Tensor empty(const Shape&, DType);  // uninitialised; throws Error when memory is short
   std::int64_t bytes_now() const { return bytes_now_; }
   std::int64_t bytes_peak() const { return bytes_peak_; }

@@ -8,7 +8,8 @@
 
 namespace quadrille {
 
-std::int64_t size_of(DType t) { return t == DType::f64 ? 8 : 4; }
+std::int64_t size_of(DType t) { return t == DType::f64 ? 8 : t == DType::bf16 ? 2 : 4; }
+DType wide(DType t) { return t == DType::bf16 ? DType::f32 : t; }
 
 std::string_view name_of(DType t) {
   switch (t) {
@@ -18,14 +19,16 @@ std::string_view name_of(DType t) {
       return "f64";
     case DType::i32:
       return "i32";
+    case DType::bf16:
+      return "bf16";
   }
   fail("a number type that does not exist: {}", static_cast<int>(t));
 }
 
 DType dtype_from(std::string_view name) {
-  for (DType t : {DType::f32, DType::f64, DType::i32})
+  for (DType t : {DType::f32, DType::f64, DType::i32, DType::bf16})
     if (name == name_of(t)) return t;
-  fail("unknown number type \"{}\": use f32, f64 or i32", name);
+  fail("unknown number type \"{}\": use f32, f64, bf16 or i32", name);
 }
 
 Shape::Shape(std::span<const std::int64_t> extents) : rank_(static_cast<int>(extents.size())) {

@@ -17,10 +17,11 @@ namespace quadrille {
 
 class Device;
 
-enum class DType : std::uint8_t { f32, f64, i32 };
+enum class DType : std::uint8_t { f32, f64, i32, bf16 };
 std::int64_t size_of(DType);         // bytes of one element
 std::string_view name_of(DType);     // "f32", ...
 DType dtype_from(std::string_view);  // throws Error naming the known types
+DType wide(DType);                   // what sums and masters of a type are kept in: f32 for bf16, else the type itself
 template <class T>
 constexpr DType dtype_of();
 template <>

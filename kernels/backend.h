@@ -24,7 +24,8 @@ struct Backend {
   // Temporary memory of a rank's ops outside its arena, in bytes; null where there is none.
   std::int64_t (*scratch_needed)(std::int64_t head_width, int threads) = nullptr;  // at most, for the forecast
   std::int64_t (*scratch_held)() = nullptr;                                        // by the calling rank thread now
-  bool computes_f64 = true;                                                        // false: f32 only
+  bool computes_f64 = true;                                                        // false: not f64
+  bool tensor_cores = false;         // computes tf32, and bf16 as fast as it should be; false: bf16 is emulated
   std::int64_t attention_block = 1;  // query tokens that attention takes at once, see kernels/bills.h
 };
 

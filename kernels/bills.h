@@ -31,6 +31,7 @@ inline Cost bill_matmul(const Tensor& out, const Tensor& a, const Tensor& b, con
           .bytes = bytes_of({&a, &b, &bias}) + times(how.write) * bytes_of({&out})};
 }
 
+inline Cost bill_convert(const Tensor& out, const Tensor& in) { return traffic(bytes_of({&out, &in})); }
 inline Cost bill_add(const Tensor& out, const Tensor& a, const Tensor& b) { return traffic(bytes_of({&out, &a, &b})); }
 inline Cost bill_add_bias(const Tensor& out, const Tensor& x, const Tensor& bias) {
   return traffic(bytes_of({&out, &x, &bias}));
@@ -50,6 +51,8 @@ inline Cost bill_gated_silu_backward(const Tensor& dgate, const Tensor& dup, con
   return traffic(bytes_of({&dgate, &dup, &dy, &gate, &up}));
 }
 inline Cost bill_dropout(const Tensor& out, const Tensor& x) { return traffic(bytes_of({&out, &x})); }
+
+inline Cost bill_positions(const Tensor& ids) { return traffic(bytes_of({&ids})); }
 
 inline Cost bill_norm_sums(const Tensor& sums, const Tensor& x) { return traffic(bytes_of({&sums, &x})); }
 inline Cost bill_norm(const Tensor& out, const Tensor& x, const Tensor& sums, const Tensor& gain, const Tensor& bias) {
@@ -161,8 +164,8 @@ inline Cost bill_move_block(const Tensor& out, const BlockMove& how) {
 inline Cost bill_sum_of_squares(const Tensor& sum, const Tensor& x) {
   return traffic(2 * bytes_of({&sum}) + bytes_of({&x}));
 }
-inline Cost bill_step_scalars(const Tensor& scalars, const Tensor& totals) {
-  return traffic(bytes_of({&scalars, &totals}));
+inline Cost bill_step_scalars(const Tensor& scalars, const Tensor& totals, const Tensor& settings) {
+  return traffic(bytes_of({&scalars, &totals, &settings}));
 }
 inline Cost bill_adamw(const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
                        const Tensor& second_moment, const Tensor& scalars) {

@@ -46,16 +46,25 @@ class Check {
   void real(Names tensors) const {
     const Named& first = *tensors.begin();
     here(first);
-    require(first.tensor.dtype() != DType::i32, "{}: \"{}\" is of i32, wanted f32 or f64", op_, first.name);
+    require(first.tensor.dtype() != DType::i32, "{}: \"{}\" is of i32, wanted f32, f64 or bf16", op_, first.name);
     type(first.tensor.dtype(), tensors);
+  }
+  // Of this type or of its wide one.
+  void maybe_wide(Named t, DType narrow) const {
+    here(t);
+    const DType found = t.tensor.dtype();
+    require(found == narrow || found == wide(narrow), "{}: \"{}\" is of {}, wanted {}{}", op_, t.name, name_of(found),
+            name_of(narrow), wide(narrow) == narrow ? "" : " or f32");
+  }
+  void same_shape(Named t, Named as) const {
+    require(t.tensor.shape() == as.tensor.shape(), "{}: \"{}\" is {}, but \"{}\" is {}: shapes must be equal", op_,
+            t.name, t.tensor.shape().text(), as.name, as.tensor.shape().text());
   }
   // The same, and of the first one's shape.
   void alike(Names tensors) const {
     real(tensors);
     const Named& first = *tensors.begin();
-    for (const Named& t : tensors)
-      require(t.tensor.shape() == first.tensor.shape(), "{}: \"{}\" is {}, but \"{}\" is {}: shapes must be equal", op_,
-              t.name, t.tensor.shape().text(), first.name, first.tensor.shape().text());
+    for (const Named& t : tensors) same_shape(t, first);
   }
   Extents matrix(Named t) const {
     require(t.tensor.shape().rank() >= 1, "{}: \"{}\" is a single number, wanted rows and columns", op_, t.name);
@@ -98,10 +107,21 @@ class Check {
 
 }  // namespace
 
+void check_convert(const Stream& stream, const Tensor& out, const Tensor& in) {
+  const Check check("convert", stream);
+  check.real({{"in", in}});
+  check.real({{"out", out}});
+  check.count({"out", out}, in.count(), "as many as there are in");
+  check.apart({"out", out}, {{"in", in}});
+}
+
 MatmulExtents check_matmul(const Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b,
                            const Tensor& bias, const Matmul& how) {
   const Check check("matmul", stream);
-  check.real({{"out", out}, {"a", a}, {"b", b}});
+  check.real({{"a", a}, {"b", b}});
+  check.maybe_wide({"out", out}, a.dtype());
+  require(!how.tf32 || a.dtype() == DType::f32, "matmul: tf32 was asked for operands of {}, wanted f32",
+          name_of(a.dtype()));
   const Extents of_out = check.matrix({"out", out}), of_a = check.matrix({"a", a}), of_b = check.matrix({"b", b});
   MatmulExtents e{of_a.rows, of_b.columns, of_a.columns};
   if (how.a == Transpose::yes) e.m = of_a.columns, e.k = of_a.rows;
@@ -112,7 +132,7 @@ MatmulExtents check_matmul(const Stream& stream, const Tensor& out, const Tensor
           how.a == Transpose::yes ? " transposed" : "", b.shape().text(), how.b == Transpose::yes ? " transposed" : "");
   check.apart({"out", out}, {{"a", a}, {"b", b}, {"bias", bias}});
   if (bias) {
-    check.type(out.dtype(), {{"bias", bias}});
+    check.type(a.dtype(), {{"bias", bias}});
     check.count({"bias", bias}, e.n, "the columns of out");
   }
   return e;
@@ -120,7 +140,10 @@ MatmulExtents check_matmul(const Stream& stream, const Tensor& out, const Tensor
 
 void check_add(const Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b) {
   const Check check("add", stream);
-  check.alike({{"out", out}, {"a", a}, {"b", b}});
+  check.alike({{"out", out}, {"a", a}});
+  check.real({{"b", b}});
+  check.maybe_wide({"out", out}, b.dtype());
+  check.same_shape({"b", b}, {"out", out});
   check.apart_or_same({"out", out}, {{"a", a}, {"b", b}});
 }
 
@@ -137,7 +160,8 @@ Extents check_add_bias(const Stream& stream, const Tensor& out, const Tensor& x,
 
 Extents check_sum_rows(const Stream& stream, const Tensor& out, const Tensor& x) {
   const Check check("sum_rows", stream);
-  check.real({{"out", out}, {"x", x}});
+  check.real({{"x", x}});
+  check.maybe_wide({"out", out}, x.dtype());
   const Extents e = check.matrix({"x", x});
   check.count({"out", out}, e.columns, "the columns of x");
   check.apart({"out", out}, {{"x", x}});
@@ -252,8 +276,11 @@ Extents check_norm_backward_parameters(const Stream& stream, const Tensor& dgain
   const Check check("norm_backward_parameters", stream);
   const Extents e = check_norm_operands(check, x, forward_sums, how);
   check.alike({{"x", x}, {"dy", dy}});
-  if (dgain) check_gain(check, "dgain", dgain, x, e.columns);
-  if (dbias) check_gain(check, "dbias", dbias, x, e.columns);
+  for (const Named& d : {Named{"dgain", dgain}, Named{"dbias", dbias}}) {
+    if (!d.tensor) continue;
+    check.maybe_wide(d, x.dtype());
+    check.count(d, e.columns, "the columns of x");
+  }
   check.apart({"dgain", dgain}, {{"dbias", dbias}, {"dy", dy}, {"x", x}, {"forward_sums", forward_sums}});
   check.apart({"dbias", dbias}, {{"dy", dy}, {"x", x}, {"forward_sums", forward_sums}});
   return e;
@@ -261,7 +288,6 @@ Extents check_norm_backward_parameters(const Stream& stream, const Tensor& dgain
 
 namespace {
 Extents check_lookup(const Check& check, Named table, Named rows, Named ids, std::int64_t first_row) {
-  check.real({table, rows});
   check.type(DType::i32, {ids});
   check.that(table.tensor.shape().rank() == 2, "a table of two dims", table.tensor.shape().text());
   const Extents e = check.matrix(rows);
@@ -275,6 +301,7 @@ Extents check_lookup(const Check& check, Named table, Named rows, Named ids, std
 Extents check_embedding(const Stream& stream, const Tensor& out, const Tensor& table, const Tensor& ids,
                         std::int64_t first_row) {
   const Check check("embedding", stream);
+  check.real({{"table", table}, {"out", out}});
   const Extents e = check_lookup(check, {"table", table}, {"out", out}, {"ids", ids}, first_row);
   check.apart({"out", out}, {{"table", table}, {"ids", ids}});
   return e;
@@ -283,8 +310,19 @@ Extents check_embedding(const Stream& stream, const Tensor& out, const Tensor& t
 Extents check_embedding_backward(const Stream& stream, const Tensor& dtable, const Tensor& dout, const Tensor& ids,
                                  std::int64_t first_row) {
   const Check check("embedding_backward", stream);
+  check.real({{"dout", dout}});
+  check.maybe_wide({"dtable", dtable}, dout.dtype());
   const Extents e = check_lookup(check, {"dtable", dtable}, {"dout", dout}, {"ids", ids}, first_row);
   check.apart({"dtable", dtable}, {{"dout", dout}, {"ids", ids}});
+  return e;
+}
+
+Extents check_positions(const Stream& stream, const Tensor& ids, std::int64_t first, const Jump& jump) {
+  const Check check("positions", stream);
+  check.type(DType::i32, {{"ids", ids}});
+  check.that(ids.shape().rank() == 2, "two dims: rows, tokens", ids.shape().text());
+  const Extents e = check.matrix({"ids", ids});
+  check.positions("tokens", first, jump, e.columns, std::numeric_limits<std::int32_t>::max());
   return e;
 }
 
@@ -296,7 +334,8 @@ std::int64_t log_sum_count(const Attention& how) { return how.rows * how.q_token
 
 void check_attention_layout(const Check& check, const Tensor& q, const Tensor& kv, const Tensor& out,
                             const Tensor& log_sum, const Attention& how) {
-  check.real({{"q", q}, {"kv", kv}, {"out", out}, {"log_sum", log_sum}});
+  check.real({{"q", q}, {"kv", kv}, {"out", out}});
+  check.type(wide(q.dtype()), {{"log_sum", log_sum}});
   check.that(how.rows >= 0 && how.q_tokens >= 0 && how.kv_tokens >= 0, "no negative rows or tokens",
              fmt::format("{} rows, {} and {} tokens", how.rows, how.q_tokens, how.kv_tokens));
   check.that(how.groups > 0 && how.queries > 0 && how.head > 0, "groups, queries and head of at least 1",
@@ -353,7 +392,7 @@ MergeExtents check_attention_merge(const Stream& stream, const Tensor& out, cons
   const Check check("attention_merge", stream);
   check.alike({{"out", out}, {"part_out", part_out}});
   check.alike({{"log_sum", log_sum}, {"part_log_sum", part_log_sum}});
-  check.type(out.dtype(), {{"log_sum", log_sum}});
+  check.type(wide(out.dtype()), {{"log_sum", log_sum}});
   const Shape &o = out.shape(), &l = log_sum.shape();
   check.that(o.rank() == 4 && l.rank() == 4,
              "out [rows, tokens, groups, width], log_sum [rows, groups, queries, tokens]",
@@ -466,16 +505,15 @@ void check_sum_of_squares(const Stream& stream, const Tensor& sum, const Tensor&
   check.apart({"sum", sum}, {{"x", x}});
 }
 
-void check_step_scalars(const Stream& stream, const Tensor& scalars, const Tensor& totals, double rate,
-                        double clip_norm, std::int64_t step) {
+void check_step_scalars(const Stream& stream, const Tensor& scalars, const Tensor& totals, const Tensor& settings,
+                        double clip_norm) {
   const Check check("step_scalars", stream);
-  check.type(DType::f64, {{"scalars", scalars}, {"totals", totals}});
+  check.type(DType::f64, {{"scalars", scalars}, {"totals", totals}, {"settings", settings}});
   check.count({"scalars", scalars}, kStepScalars, "the step scalars of ops.h");
   check.count({"totals", totals}, 3, "loss, count, norm squared");
-  check.that(rate >= 0 && std::isfinite(rate), "a rate of at least 0", rate);
+  check.count({"settings", settings}, 2, "rate and step");
   check.that(clip_norm >= 0, "a clip norm of at least 0", clip_norm);
-  check.that(step >= 1, "steps counted from 1", step);
-  check.apart({"scalars", scalars}, {{"totals", totals}});
+  check.apart({"scalars", scalars}, {{"totals", totals}, {"settings", settings}});
 }
 
 void check_adamw(const Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,

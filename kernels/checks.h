@@ -20,6 +20,8 @@ struct Extents {
   std::int64_t rows = 0, columns = 0;
 };
 
+void check_convert(const Stream&, const Tensor& out, const Tensor& in);
+
 MatmulExtents check_matmul(const Stream&, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
                            const Matmul&);
 
@@ -48,6 +50,9 @@ Extents check_embedding(const Stream&, const Tensor& out, const Tensor& table, c
 Extents check_embedding_backward(const Stream&, const Tensor& dtable, const Tensor& dout, const Tensor& ids,
                                  std::int64_t first_row);
 
+// The extents: rows and tokens.
+Extents check_positions(const Stream&, const Tensor& ids, std::int64_t first, const Jump&);
+
 void check_attention(const Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
                      const Attention&);
 void check_attention_backward(const Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
@@ -73,8 +78,8 @@ void check_labels(std::span<const std::int32_t> labels, const CrossEntropy&);
 void check_move_block(const Stream&, const Tensor& out, const Tensor& in, const BlockMove&);
 
 void check_sum_of_squares(const Stream&, const Tensor& sum, const Tensor& x);
-void check_step_scalars(const Stream&, const Tensor& scalars, const Tensor& totals, double rate, double clip_norm,
-                        std::int64_t step);
+void check_step_scalars(const Stream&, const Tensor& scalars, const Tensor& totals, const Tensor& settings,
+                        double clip_norm);
 void check_adamw(const Stream&, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
                  const Tensor& second_moment, const Tensor& scalars, const AdamW&);
 void check_sgd_momentum(const Stream&, const Tensor& values, const Tensor& gradients, const Tensor& velocity,

@@ -3,11 +3,16 @@
 // (naive loops, double accumulation, the judge), `cpu` (fast) and `counting` (computes nothing, bills alike). One table
 // of cases in tests/kernels judges them all. Ops know no ranks and no parallelism.
 //
+// Number types: a call's tensors are of one floating type (f32, f64 or bf16) unless said; i32 for ids and labels; f64
+// for sums that cross ranks. Where "wide" is said, the type may also be that of wide(): f32 beside bf16, because sums
+// of many small terms (weight gradients, log-sums) lose too much in 8 bits. Arithmetic on bf16 is done in f32 and
+// rounded once, when the result is stored.
+//
 // Dims: B batch rows, T tokens, E features, G key/value groups, R queries per group, D head width, V vocabulary rows
-// held. All tensors row-major and of one floating type (f32 or f64) unless said; i32 for ids and labels; f64 for sums
-// that cross ranks. Where a name ends in R and more letters, any leading dims count as rows R. No rows at all is fine
-// everywhere. All tensors of a call live on the stream's device. `out` comes first after the stream; unless said
-// otherwise it may not overlap an input. kernels/checks.h holds what each op demands, kernels/bills.h what it costs.
+// held. All tensors row-major. Where a name ends in R and more letters, any leading dims count as rows R. No rows at
+// all is fine everywhere. All tensors of a call live on the stream's device. `out` comes first after the stream; unless
+// said otherwise it may not overlap an input. kernels/checks.h holds what each op demands, kernels/bills.h what it
+// costs.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +33,7 @@ enum class Write : std::uint8_t { replace, accumulate };
 struct Matmul {  // out[m,n] = a'[m,k] b'[k,n] (+ bias[n]), a' = a or its transpose
   Transpose a = Transpose::no, b = Transpose::no;
   Write write = Write::replace;
+  bool tf32 = false;  // f32 operands may be rounded to 10 bits of mantissa (tensor cores); the CPU back ends refuse it
 };
 
 enum class NormKind : std::uint8_t { layer, rms };
@@ -126,16 +132,20 @@ class Ops {
   virtual ~Ops() = default;
   virtual std::string_view name() const = 0;
 
-  // Products. a: [m,k] or, transposed, [k,m]; b: [k,n] or [n,k]; bias: [n] or empty. Any leading dims count as rows:
-  // the last dim is the column dim after the caller's reshape to rank 2.
+  // Another number type: rounds to the nearest, ties to even. f32, f64, bf16 in any pair.
+  virtual Cost convert(Stream&, const Tensor& out, const Tensor& in) const = 0;
+
+  // Products, out may be wide. a: [m,k] or, transposed, [k,m]; b: [k,n] or [n,k]; bias: [n] or empty. Any leading dims
+  // count as rows: the last dim is the column dim after the caller's reshape to rank 2.
   virtual Cost matmul(Stream&, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
                       const Matmul&) const = 0;
 
-  // Element-wise; shapes equal, out may be any input.
+  // Element-wise; shapes equal, out may be any input. add: out and a may both be wide, which adds b to a sum in f32.
   virtual Cost add(Stream&, const Tensor& out, const Tensor& a, const Tensor& b) const = 0;
   virtual Cost add_bias(Stream&, const Tensor& out_RE, const Tensor& x_RE, const Tensor& bias_E) const = 0;
-  virtual Cost sum_rows(Stream&, const Tensor& out_E, const Tensor& x_RE, Write) const = 0;  // bias gradient
-  virtual Cost gelu(Stream&, const Tensor& out, const Tensor& x) const = 0;                  // x Φ(x), erf form
+  virtual Cost sum_rows(Stream&, const Tensor& out_E, const Tensor& x_RE,
+                        Write) const = 0;                                    // bias gradient; out may be wide
+  virtual Cost gelu(Stream&, const Tensor& out, const Tensor& x) const = 0;  // x Φ(x), erf form
   virtual Cost gelu_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x) const = 0;   // dx may be dy
   virtual Cost gated_silu(Stream&, const Tensor& out, const Tensor& gate, const Tensor& up) const = 0;  // silu(gate)·up
   virtual Cost gated_silu_backward(Stream&, const Tensor& dgate, const Tensor& dup, const Tensor& dy,
@@ -153,18 +163,22 @@ class Ops {
   virtual Cost norm_backward(Stream&, const Tensor& dx_RE, const Tensor& dy_RE, const Tensor& x_RE,
                              const Tensor& forward_sums_R2, const Tensor& backward_sums_R2, const Tensor& gain_E,
                              const Norm&, Write) const = 0;
-  // dgain += Σ dy·x̂, dbias += Σ dy; either may be empty.
+  // dgain += Σ dy·x̂, dbias += Σ dy; either may be empty, both may be wide.
   virtual Cost norm_backward_parameters(Stream&, const Tensor& dgain_E, const Tensor& dbias_E, const Tensor& dy_RE,
                                         const Tensor& x_RE, const Tensor& forward_sums_R2, const Norm&) const = 0;
 
   // table: [V, E], the rows [first_row, first_row + V) of the whole; ids outside give zeros. ids: i32 [rows].
   virtual Cost embedding(Stream&, const Tensor& out_RE, const Tensor& table_VE, const Tensor& ids_R,
                          std::int64_t first_row) const = 0;
-  virtual Cost embedding_backward(Stream&, const Tensor& dtable_VE, const Tensor& dout_RE, const Tensor& ids_R,
-                                  std::int64_t first_row) const = 0;  // accumulates, in a fixed order
+  virtual Cost embedding_backward(
+      Stream&, const Tensor& dtable_VE, const Tensor& dout_RE, const Tensor& ids_R,
+      std::int64_t first_row) const = 0;  // accumulates, in a fixed order; dtable may be wide
+
+  // ids_BT: i32; token t of every row gets its position, position_of(first, jump, t).
+  virtual Cost positions(Stream&, const Tensor& ids_BT, std::int64_t first, const Jump&) const = 0;
 
   // out: [rows, q_tokens, groups, queries*head]; log_sum: [rows, groups, queries, q_tokens], log Σ exp of the scaled
-  // scores, without dropout. A query that sees no key gives zeros and -infinity.
+  // scores, without dropout, always wide. A query that sees no key gives zeros and -infinity.
   virtual Cost attention(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
                          const Attention&) const = 0;
   // dq and dkv have the layouts of q and kv (one tensor when packed) and are written whole, never added to: what no
@@ -197,8 +211,9 @@ class Ops {
   // Training. gradients are of the sum of losses; scalars: f64 [kStepScalars]. A step that is not finite changes
   // nothing.
   virtual Cost sum_of_squares(Stream&, const Tensor& sum_1 /* f64: += Σ x² */, const Tensor& x) const = 0;
+  // The rate and the number of the step (from 1) come from the device: a captured step can then be replayed.
   virtual Cost step_scalars(Stream&, const Tensor& scalars, const Tensor& totals_3 /* f64: loss, count, norm² */,
-                            double rate, double clip_norm /* 0: none */, std::int64_t step) const = 0;
+                            const Tensor& settings_2 /* f64: rate, step */, double clip_norm /* 0: none */) const = 0;
   virtual Cost adamw(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
                      const Tensor& second_moment, const Tensor& scalars, const AdamW&) const = 0;
   virtual Cost sgd_momentum(Stream&, const Tensor& values, const Tensor& gradients,

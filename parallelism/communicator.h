@@ -53,7 +53,8 @@ class Communicator {
   virtual int size() const = 0;
   virtual const std::string& name() const = 0;  // "world", "data", "data+x": for messages and the ledger
 
-  // Tensors f32, f64 (all) or i32 (no reductions). `full` has size() times the elements of `mine`, in rank order.
+  // Tensors f32, f64, bf16 (combined in f32, rounded once) or i32 (no reductions). `full` has size() times the elements
+  // of `mine`, in rank order.
   virtual Ticket all_reduce(const Tensor& inout, Reduce, Stream& producer) = 0;
   virtual Ticket all_gather(const Tensor& full, const Tensor& mine, Stream& producer) = 0;
   virtual Ticket reduce_scatter(const Tensor& mine, const Tensor& full, Reduce, Stream& producer) = 0;

@@ -118,11 +118,36 @@ void Exchange::release(Bucket& b) {
   b.values = {};
 }
 
-void Exchange::keep(Bucket& b) {
-  if (!b.cut_weights()) return;
+// Parts kept after so many cuts, gathered into a new whole.
+Tensor Exchange::gathered(Bucket& b, const Tensor& kept, std::size_t Cuts::*cut, std::int64_t Segment::*at) {
+  Tensor whole = stream_.device().empty({b.count}, kept.dtype());
+  std::vector<Ticket> tickets;
+  for (const Segment& s : b.segments) {
+    const Slice mine = part_of(mesh_, s, s.cuts.*cut);
+    stream_.copy(whole.rows(mine.first, mine.count), kept.rows(s.*at, mine.count));
+    gather(whole, s, 0, s.cuts.*cut, 0, tickets);
+  }
+  wait_all(tickets, stream_);
+  return whole;
+}
+
+Tensor Exchange::whole_values(Bucket& b) {
+  if (b.kept_masters) return gathered(b, b.kept_masters, &Cuts::optimizer, &Segment::kept_master);
+  return b.cut_weights() ? gathered(b, b.kept_values, &Cuts::weights, &Segment::kept_value) : b.kept_values;
+}
+
+void Exchange::keep(Bucket& b, const Tensor& whole) {
+  if (whole.same_place(b.kept_values)) return;
   for (const Segment& s : b.segments) {
     const Slice mine = part_of(mesh_, s, s.cuts.weights);
-    stream_.copy(b.kept_values.rows(s.kept_value, mine.count), b.values.rows(mine.first, mine.count));
+    const Tensor kept = b.kept_values.rows(s.kept_value, mine.count), changed = whole.rows(mine.first, mine.count);
+    if (!b.kept_masters) {
+      stream_.copy(kept, changed);
+      continue;
+    }
+    ops_.convert(stream_, kept, changed);
+    const Slice owned = part_of(mesh_, s, s.cuts.optimizer);
+    stream_.copy(b.kept_masters.rows(s.kept_master, owned.count), whole.rows(owned.first, owned.count));
   }
 }
 
@@ -132,7 +157,7 @@ void Exchange::open(Bucket& b) {
     return;
   }
   require(!b.gradients, "gradients of bucket {} were opened twice", b.name);
-  b.gradients = arena_.empty({b.count}, b.dtype, End::high);
+  b.gradients = arena_.empty({b.count}, wide(b.dtype), End::high);
   stream_.zero(b.gradients);
 }
 
@@ -208,7 +233,17 @@ void Exchange::finish() {
   wait_all(last_, stream_);
 }
 
+void Exchange::publish_masters(Bucket& b) {
+  for (const Segment& s : b.segments) {
+    const std::int64_t base = part_of(mesh_, s, s.cuts.weights).first - s.kept_value;
+    const Slice mine = part_of(mesh_, s, s.cuts.optimizer);
+    ops_.convert(stream_, b.kept_values.rows(mine.first - base, mine.count),
+                 b.kept_masters.rows(s.kept_master, mine.count));
+  }
+}
+
 void Exchange::publish(Bucket& b) {
+  if (b.kept_masters) publish_masters(b);
   std::vector<Ticket> tickets;
   for (const Segment& s : b.segments) {
     const std::int64_t base = part_of(mesh_, s, s.cuts.weights).first - s.kept_value;
@@ -220,7 +255,7 @@ void Exchange::publish(Bucket& b) {
 Tensor Exchange::whole_gradient(Bucket& b) {
   if (std::all_of(b.segments.begin(), b.segments.end(), [](const Segment& s) { return s.cuts.steps.empty(); }))
     return b.kept_gradients;
-  Tensor whole = stream_.device().empty({b.count}, b.dtype);
+  Tensor whole = stream_.device().empty({b.count}, b.kept_gradients.dtype());
   std::vector<Ticket> tickets;
   for (const Segment& s : b.segments) {
     const std::int64_t base = part_of(mesh_, s, s.cuts.gradients).first - s.kept_gradient;

@@ -39,23 +39,25 @@ struct Segment {
   std::int64_t first = 0, count = 0;  // elements of the whole bucket, zeros at the end up to a multiple of cuts.parts
   MeshAxes owed = 0;                  // where its gradient is a partial sum until paid
   Cuts cuts;
-  std::int64_t kept_value = 0, kept_gradient = 0;  // where its part begins in what is kept
+  std::int64_t kept_value = 0, kept_gradient = 0, kept_master = 0;  // where its part begins in what is kept
 };
 
 // A run of what this rank's optimizer changes.
 struct Owned {
-  Tensor values, gradients;  // equal counts; parts of what the bucket keeps
-  std::int64_t first = 0;    // in the optimizer's own state of this bucket
-  bool counted = false;      // this rank is the first of its holders: its squares enter the norm here
-  bool decays = false;       // weight decay applies
+  Tensor values,
+      gradients;           // equal counts; parts of what the bucket keeps (values: of the masters where there are any)
+  std::int64_t first = 0;  // in the optimizer's own state of this bucket
+  bool counted = false;    // this rank is the first of its holders: its squares enter the norm here
+  bool decays = false;     // weight decay applies
 };
 
 struct Bucket {
   std::string name;
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;            // of values as blocks use them; gradients and masters are of its wide type
   std::int64_t count = 0;              // whole, over the ranks of the store; padding included
   std::vector<Segment> segments;       // cover the bucket in order
   Tensor kept_values, kept_gradients;  // what lies here between uses; the whole where nothing is cut
+  Tensor kept_masters;                 // mixed precision: the optimizer's values, this rank's part; else empty
   Tensor values, gradients;            // whole; empty while not fetched or not open
   std::vector<Owned> owned;
   std::int64_t owned_count = 0;           // elements of all runs
@@ -77,8 +79,11 @@ class Exchange {
   void prefetch(Bucket&);
   void fetch(Bucket&);
   void release(Bucket&);
-  // Copies this rank's part of changed whole values back to what is kept.
-  void keep(Bucket&);
+  // The values as the optimizer knows them, whole, of the wide type: for initial values, checks and tests. A collective
+  // call of those who hold the bucket. Where nothing is cut or converted these are the kept numbers themselves.
+  Tensor whole_values(Bucket&);
+  // Takes changed whole values: this rank's part of them becomes what is kept.
+  void keep(Bucket&, const Tensor& whole);
 
   // Gradients of one block and micro-batch: opened (zero where they are cut), written by the backward, closed. Sums
   // listed in store.gradients are paid at every close, the others at the last close of the step.
@@ -87,7 +92,7 @@ class Exchange {
   // Returns when all that was begun is paid. Buckets that several stages hold are paid here, after all others: a
   // stage that waited for another in the middle of its backward would wait for itself.
   void finish();
-  // New values of the owned parts become known to all who keep them.
+  // New values of the owned parts become known to all who keep them (rounded first, where masters are kept).
   void publish(Bucket&);
   // The paid gradient, whole: for checks. A collective call of those who hold the bucket.
   Tensor whole_gradient(Bucket&);
@@ -112,6 +117,8 @@ class Exchange {
   void pay_rest(const Tensor& part, const std::vector<MeshAxes>& rest, std::size_t next, std::vector<Ticket>&);
   void pay_kept(Bucket&, std::vector<Ticket>&);
   void complete(Begun&);
+  Tensor gathered(Bucket&, const Tensor& kept, std::size_t Cuts::*cut, std::int64_t Segment::*at);
+  void publish_masters(Bucket&);
   void due(Bucket&);
 
   struct Use {

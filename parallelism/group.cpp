@@ -104,7 +104,7 @@ Ticket Group::run(const Header& header, const Tensor& out, const Tensor& in, Str
 
 Ticket Group::all_reduce(const Tensor& inout, Reduce reduce, Stream& producer) {
   expect_tensor(Operation::all_reduce, inout);
-  require(inout.dtype() != DType::i32, "all_reduce in group {} was given i32: f32 or f64 is wanted", name_);
+  require(inout.dtype() != DType::i32, "all_reduce in group {} was given i32: f32, f64 or bf16 is wanted", name_);
   return run(next(Operation::all_reduce, &inout, reduce), inout, inout, producer);
 }
 
@@ -115,7 +115,7 @@ Ticket Group::all_gather(const Tensor& full, const Tensor& mine, Stream& produce
 
 Ticket Group::reduce_scatter(const Tensor& mine, const Tensor& full, Reduce reduce, Stream& producer) {
   expect_whole(Operation::reduce_scatter, full, mine);
-  require(mine.dtype() != DType::i32, "reduce_scatter in group {} was given i32: f32 or f64 is wanted", name_);
+  require(mine.dtype() != DType::i32, "reduce_scatter in group {} was given i32: f32, f64 or bf16 is wanted", name_);
   return run(next(Operation::reduce_scatter, &mine, reduce), mine, full, producer);
 }
 

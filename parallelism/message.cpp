@@ -4,8 +4,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
+#include "core/bf16.h"
 #include "core/error.h"
 #include "core/slice.h"
 
@@ -149,32 +151,47 @@ namespace {
 
 constexpr std::int64_t kBlock = 2048;  // 16 KiB of f64: the accumulator stays in the nearest cache
 
+// In what type numbers are combined: bf16 in f32, rounded once at the end.
 template <class T>
-void fold(Reduce reduce, T* into, const T* from, std::int64_t count) {
+using Sum = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
+
+template <class T>
+void fold(Reduce reduce, Sum<T>* into, const T* from, std::int64_t count) {
   if (reduce == Reduce::sum) {
-    for (std::int64_t i = 0; i < count; ++i) into[i] += from[i];
+    for (std::int64_t i = 0; i < count; ++i) into[i] += static_cast<Sum<T>>(from[i]);
   } else {  // a NaN on either side stays: what is not a number must not be hidden by a maximum
-    for (std::int64_t i = 0; i < count; ++i) into[i] = into[i] > from[i] || into[i] != into[i] ? into[i] : from[i];
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto other = static_cast<Sum<T>>(from[i]);
+      into[i] = into[i] > other || into[i] != into[i] ? into[i] : other;
+    }
   }
 }
 
 // Calls done(first, count, numbers) for each block of combined numbers.
 template <class T, class Done>
 void combine_blocks(Reduce reduce, std::span<const void* const> parts, std::int64_t count, Done done) {
-  alignas(64) T block[kBlock];
+  alignas(64) Sum<T> block[kBlock];
+  const auto whole = [](const T& v) { return static_cast<Sum<T>>(v); };
   for (std::int64_t first = 0; first < count; first += kBlock) {
     const std::int64_t length = std::min(kBlock, count - first);
-    std::copy_n(static_cast<const T*>(parts[0]) + first, length, block);
+    std::transform(static_cast<const T*>(parts[0]) + first, static_cast<const T*>(parts[0]) + first + length, block,
+                   whole);
     for (const void* part : parts.subspan(1)) fold(reduce, block, static_cast<const T*>(part) + first, length);
     done(first, length, block);
   }
+}
+
+template <class T>
+void store(const Sum<T>* block, std::int64_t length, void* out, std::int64_t first) {
+  std::transform(block, block + length, static_cast<T*>(out) + first, [](Sum<T> v) { return static_cast<T>(v); });
 }
 
 template <class Body>
 void for_real_type(DType dtype, Body body) {
   if (dtype == DType::f32) return body(float{});
   if (dtype == DType::f64) return body(double{});
-  fail("numbers of type {} cannot be combined: f32 or f64 is wanted", name_of(dtype));
+  if (dtype == DType::bf16) return body(bf16{});
+  fail("numbers of type {} cannot be combined: f32, f64 or bf16 is wanted", name_of(dtype));
 }
 
 }  // namespace
@@ -182,8 +199,8 @@ void for_real_type(DType dtype, Body body) {
 void combine_in_rank_order(Reduce reduce, DType dtype, std::span<const void* const> parts, std::int64_t count,
                            void* out) {
   for_real_type(dtype, [&]<class T>(T) {
-    combine_blocks<T>(reduce, parts, count, [&](std::int64_t first, std::int64_t length, const T* block) {
-      std::copy_n(block, length, static_cast<T*>(out) + first);
+    combine_blocks<T>(reduce, parts, count, [&](std::int64_t first, std::int64_t length, const Sum<T>* block) {
+      store<T>(block, length, out, first);
     });
   });
 }
@@ -191,8 +208,8 @@ void combine_in_rank_order(Reduce reduce, DType dtype, std::span<const void* con
 void combine_everywhere(Reduce reduce, DType dtype, std::span<void* const> parts, std::int64_t count) {
   const std::vector<const void*> sources(parts.begin(), parts.end());
   for_real_type(dtype, [&]<class T>(T) {
-    combine_blocks<T>(reduce, sources, count, [&](std::int64_t first, std::int64_t length, const T* block) {
-      for (void* part : parts) std::copy_n(block, length, static_cast<T*>(part) + first);
+    combine_blocks<T>(reduce, sources, count, [&](std::int64_t first, std::int64_t length, const Sum<T>* block) {
+      for (void* part : parts) store<T>(block, length, part, first);
     });
   });
 }

@@ -97,7 +97,9 @@ TrainingConfig read_training(const Json& object, Json& resolved) {
   c.steps = count(reader, "steps", {}, 1);
   c.clip_norm = not_negative(reader, "clip_norm", 0);
   c.label_smoothing = fraction(reader, "label_smoothing", 0);
-  c.dtype = dtype_from(reader.choice("dtype", {"f32", "f64"}, "f32"));
+  const std::string precision = reader.choice("dtype", {"f32", "f64", "tf32", "bf16"}, "f32");
+  c.tf32 = precision == "tf32";
+  c.dtype = c.tf32 ? DType::f32 : dtype_from(precision);
   const Json empty = Json::object();
   const Json* optimizer = reader.value("optimizer");
   Json optimizer_resolved, rate_resolved;

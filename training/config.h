@@ -35,9 +35,11 @@ struct TrainingConfig {
   std::int64_t steps = 0;        // at most; a run may end earlier at its target
   double clip_norm = 0;          // 0: no clipping
   double label_smoothing = 0;
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  // of activations and weights in use; masters, gradients and moments are of its wide type
+  bool tf32 = false;         // "tf32": f32 whose products may round their operands on tensor cores
   OptimizerConfig optimizer;
   RateConfig rate;
+  std::string precision() const { return tf32 ? "tf32" : std::string(name_of(dtype)); }
   std::string batch_origin, micro_origin;  // where the two were written: for the equation in messages
 };
 

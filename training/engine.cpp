@@ -12,13 +12,13 @@ namespace quadrille {
 
 namespace {
 
-// Time spent in a phase, on this rank's clock.
-class PhaseClock {
+// Time that this rank's own thread spends, whatever its device does meanwhile.
+class HostClock {
  public:
-  PhaseClock(Ledger& ledger, std::string_view name) : ledger_(ledger), name_(name), begin_(ledger.now()) {}
-  ~PhaseClock() { ledger_.phase(name_, ledger_.now() - begin_); }
-  PhaseClock(const PhaseClock&) = delete;
-  PhaseClock& operator=(const PhaseClock&) = delete;
+  HostClock(Ledger& ledger, std::string_view name) : ledger_(ledger), name_(name), begin_(ledger.now()) {}
+  ~HostClock() { ledger_.phase(name_, ledger_.now() - begin_); }
+  HostClock(const HostClock&) = delete;
+  HostClock& operator=(const HostClock&) = delete;
 
  private:
   Ledger& ledger_;
@@ -39,14 +39,15 @@ Engine::Engine(const Workload& w, const Mesh& mesh, Device& device, const Ops& o
       mesh_(mesh),
       device_(device),
       stream_(device.make_stream()),
+      host_(device.host_side()),
       ledger_(ledger),
       plan_(w.strategy, mesh),
       model_(describe_model(w.model, w.vocabulary)),
       parameters_(plan_),
       blocks_(model_->build(parameters_, w.training.label_smoothing)),
       arena_(device, rehearsal ? rehearsal->arena_bytes : Arena::kUnbounded),
-      context_{plan_, ops, *stream_, arena_, ledger_, w.training.dtype},
-      evaluation_context_{plan_, ops, *stream_, arena_, evaluation_ledger_, w.training.dtype},
+      context_{plan_, ops, *stream_, arena_, ledger_, w.training.dtype, w.training.tf32},
+      evaluation_context_{plan_, ops, *stream_, arena_, evaluation_ledger_, w.training.dtype, w.training.tf32},
       rows_per_micro_batch_(w.training.micro_batch > 0 ? w.training.micro_batch * plan_.parts(Axis::batch)
                                                        : w.training.batch_size) {
   open_pipeline();
@@ -60,12 +61,14 @@ Engine::Engine(const Workload& w, const Mesh& mesh, Device& device, const Ops& o
   for (std::size_t i = 0; i < rehearsal_.owed.size(); ++i) parameters_.all()[i].owed = rehearsal_.owed[i];
   weights_ = std::make_unique<Weights>(parameters_, usage(), context_, w.training.optimizer.decay_all);
   for (Reported& r : ring_) {
+    r.settings = device_.empty({2}, DType::f64);
+    r.host_settings = host_->empty({2}, DType::f64);
     r.scalars = device_.empty({kStepScalars}, DType::f64);
     r.host = host_->empty({kStepScalars}, DType::f64);
   }
   optimizer_ = make_optimizer(w.training.optimizer, ops, device_, *stream_, weights_->buckets());
   if (device_.holds_numbers()) {
-    PhaseClock clock(ledger_, "weights");
+    HostClock clock(ledger_, "weights");
     weights_->change_all([&](const Parameter& p) { initialise(p, plan_, w.seed); });
     settle_accounts();
   }
@@ -84,7 +87,8 @@ void Engine::open_pipeline() {
   const std::int64_t rows = own_rows(rows_per_micro_batch_).count, tokens = model_->tokens();
   for (int i = 0; i < in_flight(tasks_); ++i)
     fed_.push_back({device_.empty({rows, tokens}, DType::i32), device_.empty({rows, tokens}, DType::i32)});
-  host_ids_ = host_->empty({rows, tokens}, DType::i32), host_labels_ = host_->empty({rows, tokens}, DType::i32);
+  for (int i = 0; i < 2 * micro_batches() * pipeline.chunks; ++i)
+    staged_.push_back({{host_->empty({rows, tokens}, DType::i32), host_->empty({rows, tokens}, DType::i32)}, {}});
 }
 
 PipelineReport Engine::pipeline() const {
@@ -135,7 +139,8 @@ Slice Engine::own_rows(std::int64_t rows) const {
 void Engine::rehearse() {
   require(!device_.holds_numbers(), "a rehearsal belongs on a counting device");
   Arena arena(device_, Arena::kUnbounded);
-  Context context{plan_, context_.ops, *stream_, arena, evaluation_ledger_, workload_.training.dtype};
+  Context context{
+      plan_, context_.ops, *stream_, arena, evaluation_ledger_, workload_.training.dtype, workload_.training.tf32};
   std::unordered_map<const Parameter*, std::size_t> number;
   for (Parameter& p : parameters_.all()) {
     number.emplace(&p, number.size());
@@ -182,15 +187,18 @@ MicroBatch Engine::feed(const std::optional<Batch>& read, std::int64_t rows, std
     require(batch.rows == fed.ids.shape()[0] && batch.tokens == micro.tokens,
             "a batch of {} rows of {} tokens came where {} of {} were wanted", batch.rows, batch.tokens,
             fed.ids.shape()[0], micro.tokens);
-    copy_ids(batch.ids, host_ids_, fed.ids, *stream_);
-    copy_ids(batch.labels, host_labels_, fed.labels, *stream_);
+    Staged& staged = staged_[next_staged_++ % staged_.size()];
+    if (staged.copied) staged.copied->block_host();
+    copy_ids(batch.ids, staged.host.ids, fed.ids, *stream_);
+    copy_ids(batch.labels, staged.host.labels, fed.labels, *stream_);
+    staged.copied = stream_->record();
   }
   return micro;
 }
 
 // Only the model's ends look at ids and labels.
 MicroBatch Engine::next_rows(const Dataset* data, std::int64_t step, const Task& task) {
-  PhaseClock clock(ledger_, "data");
+  HostClock clock(ledger_, "data");
   std::optional<Batch> batch;
   if (at_an_end(run_of(task.chunk))) batch = rows_of(data, step, task.micro_batch, rows_per_micro_batch_);
   MicroBatch micro =
@@ -221,16 +229,16 @@ void Engine::settle_channels() {
 
 void Engine::forward(const Task& task, const Dataset* data, std::int64_t step) {
   const MicroBatch micro = next_rows(data, step, task);
-  PhaseClock clock(ledger_, "forward");
-  const int run = run_of(task.chunk);
-  Flow in = take_in(context_, run);
-  hand_on(stages_[static_cast<std::size_t>(task.chunk)].forward(context_, micro, *weights_, std::move(in),
-                                                                task.micro_batch),
-          run);
+  phase("forward", [&] {
+    const int run = run_of(task.chunk);
+    Flow in = take_in(context_, run);
+    hand_on(stages_[static_cast<std::size_t>(task.chunk)].forward(context_, micro, *weights_, std::move(in),
+                                                                  task.micro_batch),
+            run);
+  });
 }
 
 void Engine::backward(const Task& task) {
-  PhaseClock clock(ledger_, "backward");
   const int run = run_of(task.chunk);
   Tensor gradient;
   if (run + 1 < static_cast<int>(runs_.size())) {
@@ -248,13 +256,31 @@ void Engine::step(const Dataset* data, std::int64_t step) {
   ring_[latest_].begin = stream_->record();
   weights_->zero_gradients();
   stream_->zero(totals_);
+  send_settings(step);
   for (const Task& task : tasks_) {
     if (task.kind == Task::Kind::forward)
       forward(task, data, step);
     else
-      backward(task);
+      phase("backward", [&] { backward(task); });
   }
   finish_step(step);
+}
+
+template <class Work>
+void Engine::phase(std::string_view name, Work&& work) {
+  std::unique_ptr<Event> begin = stream_->record();
+  work();
+  ring_[latest_].phases.push_back({name, std::move(begin), stream_->record()});
+}
+
+// The host's copy is this step's own until the report of it, which waits for the step's end.
+void Engine::send_settings(std::int64_t step) {
+  if (!device_.holds_numbers()) return;
+  Reported& r = ring_[latest_];
+  const auto numbers = r.host_settings.host<double>();
+  numbers[0] = rate_at(workload_.training.rate, step + 1);
+  numbers[1] = static_cast<double>(step + 1);
+  stream_->copy(r.settings, r.host_settings);
 }
 
 // Nothing is under way: what the courier carried belongs to this rank's bill.
@@ -265,36 +291,32 @@ void Engine::settle_accounts() {
 void Engine::finish_step(std::int64_t step) {
   const Ops& ops = context_.ops;
   Reported& r = ring_[latest_];
-  {
-    PhaseClock clock(ledger_, "exchange");
+  phase("exchange", [&] {
     settle_channels();
     weights_->finish();
     for (const Bucket& b : weights_->buckets())
       for (const Owned& o : b.owned)
         if (o.counted) ops.sum_of_squares(*stream_, totals_.rows(2, 1), o.gradients);
     sum_over(context_, totals_, mesh_.all());
-    ops.step_scalars(*stream_, r.scalars, totals_, rate_at(workload_.training.rate, step + 1),
-                     workload_.training.clip_norm, step + 1);
-  }
-  {
-    PhaseClock clock(ledger_, "optimizer");
+    ops.step_scalars(*stream_, r.scalars, totals_, r.settings, workload_.training.clip_norm);
+  });
+  phase("optimizer", [&] {
     for (std::size_t k = 0; k < weights_->buckets().size(); ++k)
       optimizer_->step(*stream_, weights_->buckets()[k], k, r.scalars);
-  }
-  {
-    PhaseClock clock(ledger_, "exchange");
+  });
+  phase("exchange", [&] {
     weights_->publish();
     settle_accounts();
-  }
+  });
   if (device_.holds_numbers()) stream_->copy(r.host, r.scalars);
   r.end = stream_->record();
   r.step = step + 1;
 }
 
-std::optional<StepReport> Engine::report() {
-  Reported& r = ring_[latest_];
+std::optional<StepReport> Engine::report(Reported& r) {
   if (r.step == 0) return {};
   r.end->block_host();
+  for (const Phase& p : std::exchange(r.phases, {})) ledger_.phase(p.name, p.end->seconds_since(*p.begin));
   const auto v = r.host.host<double>();
   const double count = v[kCount];
   StepReport report{r.step,          v[kLossSum] / count,           v[kGradientNorm], v[kRate], count,
@@ -337,7 +359,7 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
 MemoryReport Engine::memory() const {
   MemoryReport m;
   m.weights = weights_->kept_bytes(), m.gradients = weights_->gradient_bytes();
-  m.optimizer = optimizer_->bytes();
+  m.optimizer = optimizer_->bytes() + weights_->master_bytes();
   m.activations = arena_.bytes_peak();
   return m;
 }

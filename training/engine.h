@@ -32,8 +32,10 @@ class Engine {
   Engine(const Workload&, const Mesh&, Device&, const Ops&, Ledger&, const Rehearsal* rehearsal);
 
   void step(const Dataset* data /* null: counting */, std::int64_t step);
-  std::optional<StepReport> report();         // of the last step not yet reported
-  EvaluationReport evaluate(const Dataset*);  // null: counts one batch
+  // Of the step before the last one: by now the last one has been handed to the device, so waiting holds up nothing.
+  std::optional<StepReport> report_before() { return report(ring_[1 - latest_]); }
+  std::optional<StepReport> report_last() { return report(ring_[latest_]); }  // waits for the device
+  EvaluationReport evaluate(const Dataset*);                                  // null: counts one batch
 
   void settle_accounts();  // nothing is under way: what the courier carried joins this rank's ledger
   const Rehearsal& rehearsal() const { return rehearsal_; }  // on a counting device: complete after a step
@@ -60,6 +62,7 @@ class Engine {
   void hand_on(Flow, int run);
   void settle_channels();  // nothing that this stage sent is under way
   void finish_step(std::int64_t step);
+  void send_settings(std::int64_t step);
   Batch rows_of(const Dataset*, std::int64_t step, std::int64_t micro, std::int64_t rows) const;
   int micro_batches() const { return static_cast<int>(workload_.training.batch_size / rows_per_micro_batch_); }
   Slice own_rows(std::int64_t rows) const;
@@ -69,8 +72,8 @@ class Engine {
   const Workload& workload_;
   const Mesh& mesh_;
   Device& device_;
-  std::unique_ptr<Device> host_ = make_host_device();
   std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Device> host_;  // copies to and from it do not wait
   Ledger& ledger_;
   Ledger evaluation_ledger_;  // evaluation is not part of a step's bill
   Plan plan_;
@@ -89,18 +92,35 @@ class Engine {
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<Optimizer> optimizer_;
   Tensor totals_;  // f64 [3]: Σ loss, Σ count, Σ g²
-  struct Reported {
-    Tensor scalars, host;  // f64 [kStepScalars] on the device and its copy
+  // A phase of a step, as the stream goes through it.
+  struct Phase {
+    std::string_view name;
     std::unique_ptr<Event> begin, end;
+  };
+  struct Reported {
+    Tensor settings, host_settings;  // f64 [2]: rate and step
+    Tensor scalars, host;            // f64 [kStepScalars] on the device and its copy
+    std::unique_ptr<Event> begin, end;
+    std::vector<Phase> phases;
     std::int64_t step = 0;  // 0: nothing to report
   };
+  std::optional<StepReport> report(Reported&);
+  // The work of one phase of the step in hand.
+  template <class Work>
+  void phase(std::string_view name, Work&& work);
   std::array<Reported, 2> ring_;
   std::size_t latest_ = 0;
   struct Fed {
     Tensor ids, labels;
   };
   std::vector<Fed> fed_;  // as many as micro-batches are under way at once
-  Tensor host_ids_, host_labels_;
+  // Their way there. Two steps' worth, so that the host never waits for a copy of the step before.
+  struct Staged {
+    Fed host;
+    std::unique_ptr<Event> copied;
+  };
+  std::vector<Staged> staged_;
+  std::size_t next_staged_ = 0;
 };
 
 }  // namespace quadrille

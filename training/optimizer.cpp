@@ -11,7 +11,7 @@ namespace {
 std::vector<Tensor> beside(const std::vector<Bucket>& buckets, Device& device, Stream& stream) {
   std::vector<Tensor> state;
   for (const Bucket& b : buckets) {
-    state.push_back(device.empty({b.owned_count}, b.dtype));
+    state.push_back(device.empty({b.owned_count}, wide(b.dtype)));
     stream.zero(state.back());
   }
   return state;

@@ -71,12 +71,11 @@ Trainer::~Trainer() = default;
 Trainer::Trainer(Trainer&&) noexcept = default;
 
 std::optional<StepReport> Trainer::step(const Dataset& data, std::int64_t step) {
-  auto before = inside_->engine.report();
   attended(inside_->mesh, [&] { inside_->engine.step(&data, step); });
-  return before;
+  return inside_->engine.report_before();
 }
 
-std::optional<StepReport> Trainer::flush() { return inside_->engine.report(); }
+std::optional<StepReport> Trainer::flush() { return inside_->engine.report_last(); }
 EvaluationReport Trainer::evaluate(const Dataset& data) {
   return attended(inside_->mesh, [&] { return inside_->engine.evaluate(&data); });
 }
@@ -106,8 +105,8 @@ std::vector<double> whole_of(Engine& engine, const Parameter& p, Tensor part) {
   const Mesh& mesh = shared.mesh();
   const std::int64_t n = p.count();
   Arena room(shared.stream.device(),
-             4 * n * size_of(shared.dtype) + (1 << 16));  // a step's arena may be smaller than one table
-  Context c{shared.plan, shared.ops, shared.stream, room, shared.ledger, shared.dtype};
+             4 * n * size_of(wide(shared.dtype)) + (1 << 16));  // a step's arena may be smaller than one table
+  Context c{shared.plan, shared.ops, shared.stream, room, shared.ledger, wide(shared.dtype)};
   States states = p.states;
   for (const Dim& dim : p.dims) {
     const std::vector<int> order = c.plan.nesting(dim.axis);
@@ -126,11 +125,15 @@ std::vector<double> whole_of(Engine& engine, const Parameter& p, Tensor part) {
     if (!part) part = room.empty({n}, c.dtype, End::high);
     mesh.along(c.plan.pipe()).broadcast(part.flat(), holder, c.stream).wait(c.stream);
   }
+  const std::unique_ptr<Device> host = make_host_device();
+  const Tensor here = host->empty({n}, part.dtype());
+  c.stream.copy(here, part);
+  c.stream.synchronize();
   std::vector<double> numbers(static_cast<std::size_t>(n));
   if (part.dtype() == DType::f64)
-    std::copy_n(part.host<double>().begin(), n, numbers.begin());
+    std::copy_n(here.host<double>().begin(), n, numbers.begin());
   else
-    std::copy_n(part.host<float>().begin(), n, numbers.begin());
+    std::copy_n(here.host<float>().begin(), n, numbers.begin());
   return numbers;
 }
 
@@ -141,8 +144,9 @@ std::vector<double> Trainer::whole_value(const std::string& name) {
   Parameter& p = engine.parameters().named(name);
   Tensor part;
   engine.weights().visit(p, [&](const Parameter& shown) {
-    part = engine.context().stream.device().empty(shown.shape, engine.context().dtype);
+    part = engine.context().stream.device().empty(shown.shape, shown.value.dtype());
     engine.context().stream.copy(part, shown.value);
+    engine.context().stream.synchronize();
   });
   return whole_of(engine, p, part);
 }

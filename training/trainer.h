@@ -41,6 +41,7 @@ struct EvaluationReport {
 
 // Bytes of one rank, by purpose.
 struct MemoryReport {
+  // `weights`: as blocks use them; `optimizer`: its state, and f32 masters where weights are bf16.
   std::int64_t weights = 0, gradients = 0, optimizer = 0, activations = 0 /* arena */,
                scratch = 0 /* of the back end */;
   std::int64_t total() const { return weights + gradients + optimizer + activations + scratch; }

@@ -86,22 +86,27 @@ void Weights::fill(Bucket& bucket, std::vector<Parameter*> parameters, bool deca
            std::pair(b->owed, axes_of(*b, Kind::split) & stored);
   });
   bucket.dtype = context_.dtype;
-  std::int64_t kept_value = 0, kept_gradient = 0;
+  std::int64_t kept_value = 0, kept_gradient = 0, kept_master = 0;
   for (std::size_t begin = 0, end = 0; begin < parameters.size(); begin = end) {
     while (end < parameters.size() && alike(*parameters[begin], *parameters[end], stored)) ++end;
     Segment s = segment_of({parameters.begin() + static_cast<std::ptrdiff_t>(begin),
                             parameters.begin() + static_cast<std::ptrdiff_t>(end)},
                            bucket.count);
-    s.kept_value = kept_value, s.kept_gradient = kept_gradient;
+    s.kept_value = kept_value, s.kept_gradient = kept_gradient, s.kept_master = kept_master;
     kept_value += part_of(context_.mesh(), s, s.cuts.weights).count;
     kept_gradient += part_of(context_.mesh(), s, s.cuts.gradients).count;
+    kept_master += part_of(context_.mesh(), s, s.cuts.optimizer).count;
     bucket.count = s.first + s.count;
     bucket.segments.push_back(std::move(s));
   }
   Device& device = context_.stream.device();
   bucket.kept_values = device.empty({kept_value}, bucket.dtype);
-  bucket.kept_gradients = device.empty({kept_gradient}, bucket.dtype);
+  bucket.kept_gradients = device.empty({kept_gradient}, wide(bucket.dtype));
   context_.stream.zero(bucket.kept_values);  // pads stay zero
+  if (wide(bucket.dtype) != bucket.dtype) {
+    bucket.kept_masters = device.empty({kept_master}, wide(bucket.dtype));
+    context_.stream.zero(bucket.kept_masters);
+  }
   members_.push_back(std::move(parameters));
   for (const Segment& s : bucket.segments) list_owned(bucket, s, decay_all, first_holder);
 }
@@ -125,7 +130,9 @@ Segment Weights::segment_of(const std::vector<Parameter*>& alike, std::int64_t f
 void Weights::list_owned(Bucket& bucket, const Segment& s, bool decay_all, bool first_holder) {
   const Mesh& mesh = context_.mesh();
   const Slice mine = part_of(mesh, s, s.cuts.optimizer);
-  const std::int64_t value_base = part_of(mesh, s, s.cuts.weights).first - s.kept_value;
+  const Tensor& values = bucket.kept_masters ? bucket.kept_masters : bucket.kept_values;
+  const std::int64_t value_base =
+      bucket.kept_masters ? mine.first - s.kept_master : part_of(mesh, s, s.cuts.weights).first - s.kept_value;
   const std::int64_t gradient_base = part_of(mesh, s, s.cuts.gradients).first - s.kept_gradient;
   MeshAxes cut = 0;
   for (const Cuts::Step& step : s.cuts.steps) cut |= step.over;
@@ -147,7 +154,7 @@ void Weights::list_owned(Bucket& bucket, const Segment& s, bool decay_all, bool 
   }
   for (const Run& r : runs) {
     const std::int64_t n = r.end - r.first;
-    bucket.owned.push_back({bucket.kept_values.rows(r.first - value_base, n),
+    bucket.owned.push_back({values.rows(r.first - value_base, n),
                             bucket.kept_gradients.rows(r.first - gradient_base, n), bucket.owned_count, r.counted,
                             r.decays});
     bucket.owned_count += n;
@@ -206,29 +213,37 @@ void Weights::zero_gradients() {
   for (const Bucket& b : buckets_) context_.stream.zero(b.kept_gradients);
 }
 
-void Weights::visit(Parameter& p, const std::function<void(const Parameter&)>& look) {
-  if (!holds(p)) return;
-  Bucket& b = buckets_[static_cast<std::size_t>(p.home)];
-  exchange_.fetch(b);
-  show(p.home);
-  look(p);
-  for (Parameter* member : members(p.home)) member->value = {};
-  exchange_.release(b);
+void Weights::visit(int k, const std::vector<Parameter*>& shown, const Look& look, bool changes) {
+  Bucket& b = buckets_[static_cast<std::size_t>(k)];
+  const Tensor whole = exchange_.whole_values(b);
+  const bool here = context_.stream.device().on_host();
+  const std::unique_ptr<Device> host = here ? nullptr : make_host_device();
+  const Tensor numbers = here ? whole : host->empty(whole.shape(), whole.dtype());
+  if (!here) {
+    context_.stream.copy(numbers, whole);
+    context_.stream.synchronize();
+  }
+  for (const Parameter* p : shown) {
+    Parameter view = *p;
+    view.value = numbers.rows(p->at, p->shape.count()).reshaped(p->shape);
+    look(view);
+  }
+  if (!changes) return;
+  if (!here) context_.stream.copy(whole, numbers);
+  exchange_.keep(b, whole);
+  context_.stream.synchronize();  // the host's numbers end here
 }
 
-void Weights::change(Parameter& p, const std::function<void(const Parameter&)>& change) {
-  visit(p, [&](const Parameter& shown) {
-    change(shown);
-    exchange_.keep(buckets_[static_cast<std::size_t>(p.home)]);
-  });
+void Weights::visit(Parameter& p, const Look& look) {
+  if (holds(p)) visit(p.home, {&p}, look, false);
 }
 
-void Weights::change_all(const std::function<void(const Parameter&)>& change) {
-  for (std::size_t k = 0; k < buckets_.size(); ++k)
-    visit(*members_[k].front(), [&](const Parameter&) {
-      for (const Parameter* p : members_[k]) change(*p);
-      exchange_.keep(buckets_[k]);
-    });
+void Weights::change(Parameter& p, const Look& change) {
+  if (holds(p)) visit(p.home, {&p}, change, true);
+}
+
+void Weights::change_all(const Look& change) {
+  for (std::size_t k = 0; k < buckets_.size(); ++k) visit(static_cast<int>(k), members_[k], change, true);
 }
 
 Tensor Weights::whole_gradient(const Parameter& p) {
@@ -240,6 +255,13 @@ Tensor Weights::whole_gradient(const Parameter& p) {
 std::int64_t Weights::kept_bytes() const {
   std::int64_t n = 0;
   for (const Bucket& b : buckets_) n += b.kept_values.bytes();
+  return n;
+}
+
+std::int64_t Weights::master_bytes() const {
+  std::int64_t n = 0;
+  for (const Bucket& b : buckets_)
+    if (b.kept_masters) n += b.kept_masters.bytes();
   return n;
 }
 

@@ -42,14 +42,17 @@ class Weights {
   void publish();
   void zero_gradients();
 
-  // Whole buckets for a moment: for initial values, checks and tests. Collective for those who hold the parameter.
-  void visit(Parameter&, const std::function<void(const Parameter&)>& look);
-  void change(Parameter&, const std::function<void(const Parameter&)>& change);
-  void change_all(const std::function<void(const Parameter&)>& change);
+  // A parameter's local part as the optimizer knows it, of the wide type and on the host, for a moment: for initial
+  // values, checks and tests. Collective for those who hold the parameter; the host waits.
+  using Look = std::function<void(const Parameter&)>;
+  void visit(Parameter&, const Look&);
+  void change(Parameter&, const Look&);
+  void change_all(const Look&);
   Tensor whole_gradient(const Parameter&);  // paid, of its local part
   bool holds(const Parameter& p) const { return p.home >= 0; }
 
-  std::int64_t kept_bytes() const;
+  std::int64_t kept_bytes() const;  // as blocks use them
+  std::int64_t master_bytes() const;
   std::int64_t gradient_bytes() const;
 
  private:
@@ -57,6 +60,7 @@ class Weights {
   Segment segment_of(const std::vector<Parameter*>& alike, std::int64_t first);
   void list_owned(Bucket&, const Segment&, bool decay_all, bool first_holder);
   void show(int bucket);
+  void visit(int bucket, const std::vector<Parameter*>& shown, const Look&, bool changes);
   std::vector<Parameter*>& members(int bucket) { return members_[static_cast<std::size_t>(bucket)]; }
 
   Context& context_;

@@ -105,7 +105,7 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
   record.flops.model_causal_per_step = facts.model_flops_causal;
   record.peak = peak;
   record.step_statistics = step_statistics(record.steps);
-  record.utilisation = utilisation_of(record, std::string(name_of(experiment.workload.training.dtype)));
+  record.utilisation = utilisation_of(record, experiment.workload.training.precision());
   record.verdict = judge(record);
   if (const std::string note = changes_note(experiment); !note.empty()) record.verdict.notes.push_back(note);
   if (!facts.links.empty())

@@ -176,7 +176,11 @@ void check_backend(const Experiment& experiment, Problems& problems) {
     require(backend.name != "counting",
             "back end counting computes nothing, so nothing can be trained on it; use quadrille plan");
     require(backend.computes_f64 || experiment.workload.training.dtype != DType::f64,
-            "training.dtype is f64, but back end {} computes f32 only; take dtype f32, or --backend reference",
+            "training.dtype is f64, which back end {} does not compute; take dtype f32, or --backend reference",
+            backend.name);
+    require(backend.tensor_cores || !experiment.workload.training.tf32,
+            "training.dtype is tf32, a mode of NVIDIA's tensor cores, which back end {} does not have; take dtype f32, "
+            "or --backend cuda",
             backend.name);
   });
 }

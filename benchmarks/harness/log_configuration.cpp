@@ -63,7 +63,8 @@ void log_parallelism(MlLog& log, const Experiment& experiment) {
   log.point("pipeline_parallelism", pipeline);
   log.point("context_parallelism", extent_of(strategy, "sequence", mesh));
   log.point("expert_parallelism", 1);
-  const char* precision = training.dtype == DType::f64 ? "fp64" : "fp32";
+  const std::string named = training.precision();
+  const std::string precision = named == "f64" ? "fp64" : named == "f32" ? "fp32" : named;
   log.point("lowest_numerical_precision_in_linear", precision);
   log.point("lowest_numerical_precision_in_attn", precision);
   log.point("lowest_numerical_precision_in_comm", precision);

@@ -100,7 +100,7 @@ class RankSession {
     peak_ = measure_peak(*world_, launch_, experiment().run.probe_seconds);
     probe_seconds_ = session_.clock.seconds() - probe;
     if (!first()) return;
-    add_datasheet_peak(peak_, cpu_model(), std::string(name_of(experiment().workload.training.dtype)), 1,
+    add_datasheet_peak(peak_, cpu_model(), experiment().workload.training.precision(), 1,
                        read_json(locate_file("results/peaks.json")));
     print(peak_line(peak_));
   }
@@ -137,7 +137,9 @@ class RankSession {
     Trainer trainer(workload, mesh, backend, ledger);
     const double built = session_.clock.seconds();
 
-    const bool timed_claims = backend.timed_claims && session_.options.links.empty();
+    const bool emulated =
+        !session_.options.links.empty() || (workload.training.dtype == DType::bf16 && !backend.tensor_cores);
+    const bool timed_claims = backend.timed_claims && !emulated;
     std::unique_ptr<MlLog> log;
     std::unique_ptr<LiveLine> live;
     if (first()) {

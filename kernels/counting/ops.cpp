@@ -12,6 +12,11 @@ CountingOps::CountingOps(std::int64_t attention_block) : attention_block_(attent
   require(attention_block > 0, "counting: an attention block of {} query tokens, wanted at least 1", attention_block);
 }
 
+Cost CountingOps::convert(Stream& stream, const Tensor& out, const Tensor& in) const {
+  check_convert(stream, out, in);
+  return bill_convert(out, in);
+}
+
 Cost CountingOps::matmul(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
                          const Matmul& how) const {
   check_matmul(stream, out, a, b, bias, how);
@@ -101,6 +106,11 @@ Cost CountingOps::embedding_backward(Stream& stream, const Tensor& dtable, const
   return bill_embedding_backward(dtable, dout, ids);
 }
 
+Cost CountingOps::positions(Stream& stream, const Tensor& ids, std::int64_t first, const Jump& jump) const {
+  check_positions(stream, ids, first, jump);
+  return bill_positions(ids);
+}
+
 Cost CountingOps::attention(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
                             const Attention& how) const {
   check_attention(stream, out, log_sum, q, kv, how);
@@ -158,10 +168,10 @@ Cost CountingOps::sum_of_squares(Stream& stream, const Tensor& sum, const Tensor
   return bill_sum_of_squares(sum, x);
 }
 
-Cost CountingOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& totals, double rate,
-                               double clip_norm, std::int64_t step) const {
-  check_step_scalars(stream, scalars, totals, rate, clip_norm, step);
-  return bill_step_scalars(scalars, totals);
+Cost CountingOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& totals, const Tensor& settings,
+                               double clip_norm) const {
+  check_step_scalars(stream, scalars, totals, settings, clip_norm);
+  return bill_step_scalars(scalars, totals, settings);
 }
 
 Cost CountingOps::adamw(Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,

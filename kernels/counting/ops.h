@@ -12,6 +12,7 @@ class CountingOps : public Ops {
   explicit CountingOps(std::int64_t attention_block);
 
   std::string_view name() const override { return "counting"; }
+  Cost convert(Stream&, const Tensor& out, const Tensor& in) const override;
   Cost matmul(Stream&, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
               const Matmul&) const override;
   Cost add(Stream&, const Tensor& out, const Tensor& a, const Tensor& b) const override;
@@ -36,6 +37,7 @@ class CountingOps : public Ops {
                  std::int64_t first_row) const override;
   Cost embedding_backward(Stream&, const Tensor& dtable, const Tensor& dout, const Tensor& ids,
                           std::int64_t first_row) const override;
+  Cost positions(Stream&, const Tensor& ids, std::int64_t first, const Jump&) const override;
   Cost attention(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
                  const Attention&) const override;
   Cost attention_backward(Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
@@ -52,8 +54,8 @@ class CountingOps : public Ops {
                               const Tensor& sums, const Tensor& labels, const CrossEntropy&) const override;
   Cost move_block(Stream&, const Tensor& out, const Tensor& in, const BlockMove&) const override;
   Cost sum_of_squares(Stream&, const Tensor& sum, const Tensor& x) const override;
-  Cost step_scalars(Stream&, const Tensor& scalars, const Tensor& totals, double rate, double clip_norm,
-                    std::int64_t step) const override;
+  Cost step_scalars(Stream&, const Tensor& scalars, const Tensor& totals, const Tensor& settings,
+                    double clip_norm) const override;
   Cost adamw(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
              const Tensor& second_moment, const Tensor& scalars, const AdamW&) const override;
   Cost sgd_momentum(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& velocity,

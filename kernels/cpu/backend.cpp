@@ -11,6 +11,7 @@
 #include "kernels/cpu/attention_loops.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/emulated_bf16.h"
 
 namespace quadrille {
 
@@ -32,7 +33,8 @@ Scratch& scratch() {
 std::unique_ptr<Device> open_host(int) { return make_host_device(); }
 const Ops& cpu_ops() {
   static const CpuOps ops;
-  return ops;
+  static const std::unique_ptr<Ops> all = with_emulated_bf16(ops, kAttentionBlock);
+  return *all;
 }
 // The setting belongs to the calling thread, so every rank thread has its own.
 void use_threads(int count) {

@@ -12,6 +12,14 @@
 
 namespace quadrille {
 
+Cost CpuOps::positions(Stream& stream, const Tensor& ids, std::int64_t first, const Jump& jump) const {
+  const Extents e = check_positions(stream, ids, first, jump);
+  const auto numbers = ids.host<std::int32_t>();
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<std::int32_t>(position_of(first, jump, static_cast<std::int64_t>(i) % e.columns));
+  return bill_positions(ids);
+}
+
 Cost CpuOps::embedding(Stream& stream, const Tensor& out, const Tensor& table, const Tensor& ids,
                        std::int64_t first_row) const {
   const Extents e = check_embedding(stream, out, table, ids, first_row);

@@ -28,9 +28,9 @@ Cost CpuOps::sum_of_squares(Stream& stream, const Tensor& sum, const Tensor& x) 
   return bill_sum_of_squares(sum, x);
 }
 
-Cost CpuOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& totals, double rate, double clip_norm,
-                          std::int64_t step) const {
-  check_step_scalars(stream, scalars, totals, rate, clip_norm, step);
+Cost CpuOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& totals, const Tensor& settings,
+                          double clip_norm) const {
+  check_step_scalars(stream, scalars, totals, settings, clip_norm);
   const double loss = doubles(totals)[0], count = doubles(totals)[1], squares = doubles(totals)[2];
   const bool finite = std::isfinite(loss) && std::isfinite(squares) && std::isfinite(count) && count > 0;
   const double norm = std::sqrt(squares) / count;
@@ -41,10 +41,10 @@ Cost CpuOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& t
   to[kNormSquared] = squares;
   to[kGradientNorm] = norm;
   to[kFactor] = finite ? clipped / count : 0;
-  to[kRate] = rate;
+  to[kRate] = doubles(settings)[0];
   to[kFinite] = finite ? 1 : 0;
-  to[kStep] = static_cast<double>(step);
-  return bill_step_scalars(scalars, totals);
+  to[kStep] = doubles(settings)[1];
+  return bill_step_scalars(scalars, totals, settings);
 }
 
 Cost CpuOps::adamw(Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,

@@ -21,6 +21,16 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 }  // namespace
 
+Cost ReferenceOps::convert(Stream& stream, const Tensor& out, const Tensor& in) const {
+  check_convert(stream, out, in);
+  with_type_of(out, [&]<class To>(To) {
+    with_type_of(in, [&]<class From>(From) {
+      for (std::int64_t i = 0; i < in.count(); ++i) numbers<To>(out)[i] = static_cast<To>(numbers<From>(in)[i]);
+    });
+  });
+  return bill_convert(out, in);
+}
+
 Cost ReferenceOps::add(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b) const {
   check_add(stream, out, a, b);
   with_type_of(out, [&]<class T>(T) {

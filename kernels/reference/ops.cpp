@@ -2,12 +2,14 @@
 #include "kernels/reference/ops.h"
 
 #include "kernels/backend.h"
+#include "kernels/emulated_bf16.h"
 
 namespace quadrille {
 
 const Ops& reference_ops() {
   static const ReferenceOps ops;
-  return ops;
+  static const std::unique_ptr<Ops> all = with_emulated_bf16(ops, ReferenceOps::kAttentionBlock);
+  return *all;
 }
 
 }  // namespace quadrille

@@ -24,9 +24,9 @@ Cost ReferenceOps::sum_of_squares(Stream& stream, const Tensor& sum, const Tenso
   return bill_sum_of_squares(sum, x);
 }
 
-Cost ReferenceOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& totals, double rate,
-                                double clip_norm, std::int64_t step) const {
-  check_step_scalars(stream, scalars, totals, rate, clip_norm, step);
+Cost ReferenceOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& totals, const Tensor& settings,
+                                double clip_norm) const {
+  check_step_scalars(stream, scalars, totals, settings, clip_norm);
   const double* from = numbers<double>(totals);
   const double loss = from[0], count = from[1], squares = from[2];
   const bool finite = std::isfinite(loss) && std::isfinite(squares) && std::isfinite(count) && count > 0;
@@ -38,10 +38,10 @@ Cost ReferenceOps::step_scalars(Stream& stream, const Tensor& scalars, const Ten
   to[kNormSquared] = squares;
   to[kGradientNorm] = norm;
   to[kFactor] = finite ? clipped / count : 0;
-  to[kRate] = rate;
+  to[kRate] = numbers<double>(settings)[0];
   to[kFinite] = finite ? 1 : 0;
-  to[kStep] = static_cast<double>(step);
-  return bill_step_scalars(scalars, totals);
+  to[kStep] = numbers<double>(settings)[1];
+  return bill_step_scalars(scalars, totals, settings);
 }
 
 // Loshchilov and Hutter 2019: the decay acts on the values, not through the moments.

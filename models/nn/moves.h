@@ -21,7 +21,8 @@ struct Context {
   Stream& stream;
   Arena& arena;
   Ledger& ledger;
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  // of activations and of weights as blocks use them
+  bool tf32 = false;         // products may round f32 operands to TF32
   const Mesh& mesh() const { return plan.mesh(); }
 };
 

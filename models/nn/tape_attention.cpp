@@ -201,7 +201,7 @@ Var Tape::attend(Var packed, Var keys, const Heads& h) {
   Dims out_dims = dims(packed);
   out_dims[3].extent = h.queries * h.head;
   Tensor out = fresh(local_shape(out_dims, states(packed)), context_.dtype);
-  Tensor log_sum = fresh({spec.rows, spec.groups, spec.queries, spec.q_tokens}, context_.dtype);
+  Tensor log_sum = fresh({spec.rows, spec.groups, spec.queries, spec.q_tokens}, wide(context_.dtype));
   bill("attention", context_.ops.attention(context_.stream, out, log_sum, q, kv, spec), states(packed), states(packed));
   value(packed).kept = value(keys).kept = true;
   const Var y = put(out_dims, states(packed), out);
@@ -288,11 +288,11 @@ Var Tape::attend_around(Var packed, MeshAxes over, const Heads& h) {
   Dims out_dims = d;
   out_dims[3].extent = h.queries * h.head;
   const Tensor out = fresh(local_shape(out_dims, s), context_.dtype);
-  const Tensor log_sum = fresh({own.rows, own.groups, own.queries, own.q_tokens}, context_.dtype);
+  const Tensor log_sum = fresh({own.rows, own.groups, own.queries, own.q_tokens}, wide(context_.dtype));
   Ring ring(context_, d, s, over);
   {
     const Tensor part_out = fresh(out.shape(), out.dtype(), End::high),
-                 part_log_sum = fresh(log_sum.shape(), out.dtype(), End::high);
+                 part_log_sum = fresh(log_sum.shape(), log_sum.dtype(), End::high);
     Tensor block = own_keys(in, own);
     for (int step = 0; step < ring.size(); ++step) {
       Arriving next = ring.pass_on(block, step, h.head);

@@ -40,7 +40,7 @@ Var Tape::linear(Var x, Var w, int summed_dims, const Dims& made, Summed summed)
                w_matrix = matrix(read(w), transposed ? summed_dims : static_cast<int>(made.size()));
   Tensor out = fresh(local_shape(out_dims, out_states), context_.dtype);
   const Tensor out_matrix = out.reshaped({x_matrix.shape()[0], transposed ? w_matrix.shape()[0] : w_matrix.shape()[1]});
-  const Matmul forward{Transpose::no, transposed ? Transpose::yes : Transpose::no, Write::replace};
+  const Matmul forward{Transpose::no, transposed ? Transpose::yes : Transpose::no, Write::replace, context_.tf32};
   bill("linear", context_.ops.matmul(context_.stream, out_matrix, x_matrix, w_matrix, {}, forward), states(x),
        states(w), value(w).useful);
   value(x).kept = value(w).kept = true;
@@ -52,14 +52,15 @@ Var Tape::linear(Var x, Var w, int summed_dims, const Dims& made, Summed summed)
     if (Tensor dx = to_add_to(x, write))
       bill("linear dx",
            context_.ops.matmul(context_.stream, dx.reshaped(x_matrix.shape()), dy, w_matrix, {},
-                               {Transpose::no, transposed ? Transpose::no : Transpose::yes, write}),
+                               {Transpose::no, transposed ? Transpose::no : Transpose::yes, write, context_.tf32}),
            states(x), states(w), value(w).useful);
     if (context_.plan.overlap().input_gradient) start_towards(x, first_crossing, last_crossing);
     if (Tensor dw = to_add_to(w, write)) {
       const Tensor& a = transposed ? dy : x_matrix;
       const Tensor& b = transposed ? x_matrix : dy;
       bill("linear dw",
-           context_.ops.matmul(context_.stream, dw.reshaped(w_shape), a, b, {}, {Transpose::yes, Transpose::no, write}),
+           context_.ops.matmul(context_.stream, dw.reshaped(w_shape), a, b, {},
+                               {Transpose::yes, Transpose::no, write, context_.tf32}),
            states(x), states(w), value(w).useful);
     }
   });

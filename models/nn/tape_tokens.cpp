@@ -81,14 +81,10 @@ Tape::Place Tape::tokens_of(const Dims& d, const States& s) const {
 
 Tensor Tape::positions_of(Var x) {
   const Shape shape = read(x).shape();
-  Tensor positions = fresh({shape[0] * shape[1]}, DType::i32);
+  const Tensor positions = fresh({shape[0], shape[1]}, DType::i32);
   const Place place = tokens_of(dims(x), states(x));
-  if (!context_.stream.device().holds_numbers()) return positions;
-  const auto numbers = positions.host<std::int32_t>();
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    numbers[i] =
-        static_cast<std::int32_t>(position_of(place.first, place.jump, static_cast<std::int64_t>(i) % shape[1]));
-  return positions;
+  context_.ops.positions(context_.stream, positions, place.first, place.jump);
+  return positions.flat();
 }
 
 Var Tape::add_positions(Var x, Var table) {

@@ -246,9 +246,13 @@ TEST_F(Suite, WhatABackEndCannotDoIsRefusedFirst) {
   EXPECT_TRUE(has(refusal(), "use quadrille plan"));
   options_.backend = "cpu", options_.set = {"training.dtype=f64"};
   const std::string text = refusal();
-  EXPECT_TRUE(has(text, "computes f32 only") || has(text, "is not in this build")) << text;
+  EXPECT_TRUE(has(text, "take dtype f32") || has(text, "is not in this build")) << text;
   options_.backend = "reference";
   EXPECT_EQ(refusal(), "");
+  options_.set = {"training.dtype=bf16"};
+  EXPECT_EQ(refusal(), "");
+  options_.set = {"training.dtype=tf32"};
+  EXPECT_TRUE(has(refusal(), "tensor cores, which back end reference does not have")) << refusal();
 }
 
 TEST_F(Suite, TooLittleDataIsRefusedWhereSizesAreKnown) {

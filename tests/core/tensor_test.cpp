@@ -43,7 +43,7 @@ TEST(DType, NamesRoundTrip) {
   EXPECT_EQ(size_of(DType::f32), 4);
   EXPECT_EQ(size_of(DType::f64), 8);
   EXPECT_EQ(size_of(DType::i32), 4);
-  EXPECT_EQ(message_of([] { dtype_from("f16"); }), "unknown number type \"f16\": use f32, f64 or i32");
+  EXPECT_EQ(message_of([] { dtype_from("f16"); }), "unknown number type \"f16\": use f32, f64, bf16 or i32");
 }
 
 class TensorTest : public testing::Test {

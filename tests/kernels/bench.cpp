@@ -4,18 +4,30 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/bf16.h"
 #include "core/error.h"
 #include "kernels/backend.h"
 
 namespace quadrille {
 
-Bench::Bench(const Ops& ops, Device& device, DType real, Key key)
-    : ops_(ops), device_(device), real_(real), key_(key), host_(make_host_device()), stream_(device.make_stream()) {}
+Bench::Bench(const Ops& ops, Device& device, DType real, Key key, DType exact)
+    : ops_(ops),
+      device_(device),
+      real_(real),
+      exact_(exact),
+      key_(key),
+      host_(make_host_device()),
+      stream_(device.make_stream()) {}
+
+double Bench::exactly(double v) const {
+  const auto single = static_cast<float>(v);
+  return exact_ == DType::bf16 ? static_cast<float>(bf16(single)) : single;
+}
 
 Numbers Bench::normals(std::int64_t count, double deviation, double mean) {
   const Key key = key_of(key_, requests_++);
   Numbers out(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(mean + deviation * normal_at(key, i));
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = exactly(mean + deviation * normal_at(key, i));
   return out;
 }
 
@@ -43,9 +55,23 @@ Tensor Bench::upload(const Shape& shape, const std::vector<T>& values) {
 
 Tensor Bench::put(const Shape& shape, const Numbers& values) {
   used_real_ = true;
-  const std::vector<float> rounded(values.begin(), values.end());
-  if (real_ == DType::f32) return upload(shape, rounded);
-  return upload(shape, Numbers(rounded.begin(), rounded.end()));
+  return put_as(real_, shape, values);
+}
+
+Tensor Bench::put_sum(const Shape& shape, const Numbers& values) {
+  used_real_ = true;
+  return put_as(wide(real_), shape, values);
+}
+
+Tensor Bench::put_as(DType type, const Shape& shape, const Numbers& values) {
+  Numbers rounded(values.size());
+  std::transform(values.begin(), values.end(), rounded.begin(), [&](double v) { return exactly(v); });
+  if (type == DType::f64) return upload(shape, rounded);
+  const std::vector<float> singles(rounded.begin(), rounded.end());
+  if (type == DType::f32) return upload(shape, singles);
+  std::vector<bf16> halves;
+  for (const float v : singles) halves.push_back(bf16(v));
+  return upload(shape, halves);
 }
 
 Tensor Bench::put_wide(const Shape& shape, const Numbers& values) { return upload(shape, values); }
@@ -55,7 +81,9 @@ Tensor Bench::unset(const Shape& shape, DType type) {
   const auto count = static_cast<std::size_t>(shape.count());
   if (type == DType::i32) return upload(shape, Ids(count, std::numeric_limits<std::int32_t>::min()));
   if (type == DType::f64) return upload(shape, Numbers(count, std::numeric_limits<double>::quiet_NaN()));
-  return upload(shape, std::vector<float>(count, std::numeric_limits<float>::quiet_NaN()));
+  const float nothing = std::numeric_limits<float>::quiet_NaN();
+  if (type == DType::bf16) return upload(shape, std::vector<bf16>(count, bf16(nothing)));
+  return upload(shape, std::vector<float>(count, nothing));
 }
 
 Numbers Bench::read(const Tensor& t) const {
@@ -66,6 +94,11 @@ Numbers Bench::read(const Tensor& t) const {
   const auto as_doubles = [](const auto& span) { return Numbers(span.begin(), span.end()); };
   if (t.dtype() == DType::f64) return as_doubles(here.host<double>());
   if (t.dtype() == DType::f32) return as_doubles(here.host<float>());
+  if (t.dtype() == DType::bf16) {
+    Numbers out;
+    for (const bf16 v : here.host<bf16>()) out.push_back(static_cast<float>(v));
+    return out;
+  }
   return as_doubles(here.host<std::int32_t>());
 }
 
@@ -75,11 +108,11 @@ void Bench::result_by_column(const std::string& name, const Tensor& matrix, doub
   for (std::size_t c = 0; c < columns; ++c) {
     Numbers column;
     for (std::size_t i = c; i < all.size(); i += columns) column.push_back(all[i]);
-    result(name + " column " + std::to_string(c), column, tolerance);
+    result(name + " column " + std::to_string(c), column, tolerance, matrix.dtype());
   }
 }
 
-ReferenceBench::ReferenceBench(Key key)
-    : device_(make_host_device()), bench_(reference_ops(), *device_, DType::f64, key) {}
+ReferenceBench::ReferenceBench(Key key, DType exact)
+    : device_(make_host_device()), bench_(reference_ops(), *device_, DType::f64, key, exact) {}
 
 }  // namespace quadrille

@@ -22,39 +22,51 @@ using Ids = std::vector<std::int32_t>;
 struct Result {
   std::string name;
   Numbers values;        // empty on a device that holds no numbers
-  double tolerance = 0;  // of the largest expected entry
+  double tolerance = 0;  // of the largest expected entry, as stated for f32
+  DType type = DType::f64;
 };
 
 class Bench {
  public:
-  // `real`: the floating type under test. Numbers are functions of `key` and the order of requests alone.
-  Bench(const Ops&, Device&, DType real, Key key);
+  // `real`: the floating type under test. `exact`: the type in which all input numbers are exact, f32 or bf16, so that
+  // a judge in f64 starts from the same. Numbers are functions of `key`, `exact` and the order of requests alone.
+  Bench(const Ops&, Device&, DType real, Key key, DType exact = DType::f32);
 
   const Ops& ops() const { return ops_; }
   Stream& stream() const { return *stream_; }
   DType real() const { return real_; }
 
-  // Numbers, all exact in f32, so that every type starts from the same.
   Numbers normals(std::int64_t count, double deviation = 1, double mean = 0);
   Ids ids(std::int64_t count, std::int64_t first, std::int64_t end);  // uniform in [first, end)
 
-  // Tensors on the device. `put` takes the type under test and rounds to f32 first; `put_wide` is for f64 sums.
+  // Tensors on the device. `put` takes the type under test; `put_sum` its wide type, in which sums are kept; `put_wide`
+  // f64, for sums that cross ranks.
   Tensor put(const Shape&, const Numbers&);
+  Tensor put_sum(const Shape&, const Numbers&);
   Tensor put_wide(const Shape&, const Numbers&);
   Tensor put_ids(const Shape&, const Ids&);
   Tensor normal(const Shape& shape, double deviation = 1, double mean = 0) {
     return put(shape, normals(shape.count(), deviation, mean));
   }
+  Tensor normal_sum(const Shape& shape, double deviation = 1, double mean = 0) {
+    return put_sum(shape, normals(shape.count(), deviation, mean));
+  }
   Tensor unset(const Shape& shape) { return unset(shape, real_); }
   Tensor unset(const Shape&, DType);  // NaN everywhere (i32: the least number)
+  Tensor unset_sum(const Shape& shape) { return unset(shape, wide(real_)); }
   Tensor start(const Shape& shape, Write write) { return write == Write::accumulate ? normal(shape) : unset(shape); }
+  Tensor start_sum(const Shape& shape, Write write) {
+    return write == Write::accumulate ? normal_sum(shape) : unset_sum(shape);
+  }
 
   Numbers read(const Tensor&) const;
   void bill(const Cost& cost) { bill_ += cost; }
-  void result(std::string name, Numbers values, double tolerance) {
-    results_.push_back({std::move(name), std::move(values), tolerance});
+  void result(std::string name, Numbers values, double tolerance, DType type) {
+    results_.push_back({std::move(name), std::move(values), tolerance, type});
   }
-  void result(std::string name, const Tensor& t, double tolerance) { result(std::move(name), read(t), tolerance); }
+  void result(std::string name, const Tensor& t, double tolerance) {
+    result(std::move(name), read(t), tolerance, t.dtype());
+  }
   // One result per column of a matrix whose columns differ in size.
   void result_by_column(const std::string& name, const Tensor& matrix, double tolerance);
 
@@ -65,10 +77,12 @@ class Bench {
  private:
   template <class T>
   Tensor upload(const Shape&, const std::vector<T>&);
+  Tensor put_as(DType, const Shape&, const Numbers&);
+  double exactly(double) const;
 
   const Ops& ops_;
   Device& device_;
-  DType real_;
+  DType real_, exact_;
   Key key_;
   std::uint64_t requests_ = 0;
   std::unique_ptr<Device> host_;
@@ -81,7 +95,7 @@ class Bench {
 // A bench of the reference in f64 with a device of its own: for what a case needs to have been computed before.
 class ReferenceBench {
  public:
-  explicit ReferenceBench(Key key = 0);
+  explicit ReferenceBench(Key key = 0, DType exact = DType::f32);
   Bench* operator->() { return &bench_; }
   Bench& operator*() { return bench_; }
 

@@ -199,16 +199,28 @@ Cost BrokenOps::move_block(Stream& stream, const Tensor& out, const Tensor& in, 
   return spoil({&out}, [&] { return right_.move_block(stream, out, in, changed(how, forgetting_.block_move)); });
 }
 
+Cost BrokenOps::positions(Stream& stream, const Tensor& ids, std::int64_t first, const Jump& jump) const {
+  return spoil({&ids}, [&] { return right_.positions(stream, ids, first, jump); });
+}
+
 Cost BrokenOps::sum_of_squares(Stream& stream, const Tensor& sum, const Tensor& x) const {
   return spoil({&sum}, [&] { return right_.sum_of_squares(stream, sum, x); });
 }
 
-Cost BrokenOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& totals, double rate, double clip_norm,
-                             std::int64_t step) const {
-  if (forgetting_.step_scalars) forgetting_.step_scalars(rate, clip_norm, step);
-  return spoil({&scalars}, [&] { return right_.step_scalars(stream, scalars, totals, rate, clip_norm, step); });
+Cost BrokenOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& totals, const Tensor& settings,
+                             double clip_norm) const {
+  const Tensor changed = settings.device().empty({2}, DType::f64);
+  stream.copy(changed, settings);
+  if (forgetting_.step_scalars) {
+    const auto numbers = changed.host<double>();
+    forgetting_.step_scalars(numbers[0], clip_norm, numbers[1]);
+  }
+  return spoil({&scalars}, [&] { return right_.step_scalars(stream, scalars, totals, changed, clip_norm); });
 }
 
+Cost BrokenOps::convert(Stream& stream, const Tensor& out, const Tensor& in) const {
+  return spoil({&out}, [&] { return right_.convert(stream, out, in); });
+}
 Cost BrokenOps::adamw(Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
                       const Tensor& second_moment, const Tensor& scalars, const AdamW& how) const {
   return spoil({&values, &first_moment, &second_moment}, [&] {

@@ -31,7 +31,7 @@ struct Forgetting {
   std::function<void(BlockMove&)> block_move;
   std::function<void(AdamW&)> adamw;
   std::function<void(SgdMomentum&)> sgd_momentum;
-  std::function<void(double& rate, double& clip_norm, std::int64_t& step)> step_scalars;
+  std::function<void(double& rate, double& clip_norm, double& step)> step_scalars;
   std::function<void(std::int64_t&)> first_row;
 };
 
@@ -79,10 +79,12 @@ class BrokenOps : public Ops {
                           const CrossEntropy&) const override;
   Cost cross_entropy_backward(Stream&, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
                               const Tensor& sums, const Tensor& labels, const CrossEntropy&) const override;
+  Cost convert(Stream&, const Tensor& out, const Tensor& in) const override;
+  Cost positions(Stream&, const Tensor& ids, std::int64_t first, const Jump&) const override;
   Cost move_block(Stream&, const Tensor& out, const Tensor& in, const BlockMove&) const override;
   Cost sum_of_squares(Stream&, const Tensor& sum, const Tensor& x) const override;
-  Cost step_scalars(Stream&, const Tensor& scalars, const Tensor& totals, double rate, double clip_norm,
-                    std::int64_t step) const override;
+  Cost step_scalars(Stream&, const Tensor& scalars, const Tensor& totals, const Tensor& settings,
+                    double clip_norm) const override;
   Cost adamw(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
              const Tensor& second_moment, const Tensor& scalars, const AdamW&) const override;
   Cost sgd_momentum(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& velocity,

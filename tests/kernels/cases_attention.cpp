@@ -56,7 +56,7 @@ struct Trial {
 void run_attention(Bench& b, const Trial& trial) {
   const Shapes s = shapes_of(trial.how);
   const Tensor q = b.normal(s.q, trial.deviation), kv = trial.packed ? q : b.normal(s.kv, trial.deviation);
-  const Tensor out = b.unset(s.out), log_sum = b.unset(s.log_sum);
+  const Tensor out = b.unset(s.out), log_sum = b.unset_sum(s.log_sum);
   b.bill(b.ops().attention(b.stream(), out, log_sum, q, kv, trial.how));
   b.result("out", out, trial.tolerance);
   b.result("log_sum", log_sum, trial.tolerance);
@@ -72,7 +72,8 @@ void run_attention_backward(Bench& b, const Trial& trial) {
   r->ops().attention(r->stream(), rout, rlog_sum, rq, rkv, trial.how);
 
   const Tensor q = b.put(s.q, q_numbers), kv = trial.packed ? q : b.put(s.kv, kv_numbers);
-  const Tensor out = b.put(s.out, r->read(rout)), log_sum = b.put(s.log_sum, r->read(rlog_sum)), dout = b.normal(s.out);
+  const Tensor out = b.put(s.out, r->read(rout)), log_sum = b.put_sum(s.log_sum, r->read(rlog_sum)),
+               dout = b.normal(s.out);
   const Tensor dq = b.unset(s.q), dkv = trial.packed ? dq : b.unset(s.kv);
   b.bill(b.ops().attention_backward(b.stream(), dq, dkv, dout, out, log_sum, q, kv, trial.how));
   b.result("dq", dq, 2 * trial.tolerance);
@@ -150,8 +151,9 @@ void run_merge(Bench& b, const Sizes& s, std::int64_t blind) {
         for (std::int64_t d = first; d < first + s.head; ++d) out[part][static_cast<std::size_t>(d)] = 0;
       }
   }
-  const Tensor to = b.put(shapes.out, out[0]), sums = b.put(shapes.log_sum, log_sum[0]);
-  b.bill(b.ops().attention_merge(b.stream(), to, sums, b.put(shapes.out, out[1]), b.put(shapes.log_sum, log_sum[1])));
+  const Tensor to = b.put(shapes.out, out[0]), sums = b.put_sum(shapes.log_sum, log_sum[0]);
+  b.bill(
+      b.ops().attention_merge(b.stream(), to, sums, b.put(shapes.out, out[1]), b.put_sum(shapes.log_sum, log_sum[1])));
   b.result("out", to, 1e-6);
   b.result("log_sum", sums, 1e-6);
 }

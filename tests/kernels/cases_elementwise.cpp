@@ -19,6 +19,22 @@ Numbers special(std::int64_t count) {
   return out;
 }
 
+void convert(Bench& b, std::int64_t n) {
+  const Tensor sum = b.normal_sum({n}), out = b.unset({n}), back = b.unset_sum({n});
+  b.bill(b.ops().convert(b.stream(), out, sum));
+  b.result("narrow", out, 1e-7);
+  b.bill(b.ops().convert(b.stream(), back, out));
+  b.result("wide again", back, 1e-7);
+}
+
+void add_conversions(std::vector<OpCase>& cases) {
+  for (const std::int64_t n : {1, 17, 1000, 4099, 70'003})
+    cases.push_back({"convert", fmt::format("convert {}", n), [n](Bench& b) {
+                       convert(b, 0);
+                       convert(b, n);
+                     }});
+}
+
 void add_sums(std::vector<OpCase>& cases) {
   for (const std::int64_t n : kCounts) {
     cases.push_back({"add", fmt::format("add {}", n), [n](Bench& b) {
@@ -27,8 +43,11 @@ void add_sums(std::vector<OpCase>& cases) {
                        b.result("out", out, 1e-7);
                        b.bill(b.ops().add(b.stream(), x, x, y));
                        b.result("in place of the first", x, 1e-7);
-                       b.bill(b.ops().add(b.stream(), y, out, y));
+                       b.bill(b.ops().add(b.stream(), y, b.normal({n}), y));
                        b.result("in place of the second", y, 1e-7);
+                       const Tensor sum = b.normal_sum({n}), term = b.normal({n});
+                       b.bill(b.ops().add(b.stream(), sum, sum, term));
+                       b.result("to a sum", sum, 1e-7);
                      }});
     cases.push_back({"add_bias", fmt::format("add_bias 5x{}", n), [n](Bench& b) {
                        const Tensor x = b.normal({5, n}), bias = b.normal({n}), out = b.unset({5, n});
@@ -42,14 +61,14 @@ void add_sums(std::vector<OpCase>& cases) {
           {"sum_rows",
            fmt::format("sum_rows {}x{}{}", n == 1000 ? 3 : 41, n, write == Write::accumulate ? " accumulate" : ""),
            [n, write](Bench& b) {
-             const Tensor x = b.normal({n == 1000 ? 3 : 41, n}), out = b.start({n}, write);
+             const Tensor x = b.normal({n == 1000 ? 3 : 41, n}), out = b.start_sum({n}, write);
              b.bill(b.ops().sum_rows(b.stream(), out, x, write));
              b.result("out", out, 3e-6);
            }});
   }
   cases.push_back({"sum_rows", "sum_rows without rows", [](Bench& b) {
                      for (const Write write : {Write::replace, Write::accumulate}) {
-                       const Tensor x = b.normal({0, 9}), out = b.start({9}, write);
+                       const Tensor x = b.normal({0, 9}), out = b.start_sum({9}, write);
                        b.bill(b.ops().sum_rows(b.stream(), out, x, write));
                        b.result("out", out, kTolerance);
                      }
@@ -160,6 +179,7 @@ void add_dropout(std::vector<OpCase>& cases) {
 }  // namespace
 
 void add_elementwise_cases(std::vector<OpCase>& cases) {
+  add_conversions(cases);
   add_sums(cases);
   add_curves(cases);
   add_dropout(cases);

@@ -22,7 +22,7 @@ void run_embedding(Bench& b, const Lookup& l) {
 }
 
 void run_embedding_backward(Bench& b, const Lookup& l) {
-  const Tensor dtable = b.normal({l.table_rows, l.columns}), ids = b.put_ids({l.rows}, b.ids(l.rows, -1, l.words));
+  const Tensor dtable = b.normal_sum({l.table_rows, l.columns}), ids = b.put_ids({l.rows}, b.ids(l.rows, -1, l.words));
   const Tensor dout = b.normal({l.rows, l.columns});
   b.bill(b.ops().embedding_backward(b.stream(), dtable, dout, ids, l.first_row));
   b.result("dtable", dtable, kTolerance);
@@ -44,6 +44,23 @@ void add_embedding(std::vector<OpCase>& cases) {
                          run(b, nothing);
                          run(b, lookup);
                        }});
+}
+
+void add_positions(std::vector<OpCase>& cases) {
+  const std::tuple<std::int64_t, std::int64_t, Jump> some[] = {{7, 1000, {}},
+                                                               {64, 500, {}},
+                                                               {9, 300, {.after = 4, .by = 200}},
+                                                               {300, 1000, {.after = 150, .by = 1}},
+                                                               {1, 200, {.after = 0, .by = 300}}};
+  for (const auto& [tokens, first, jump] : some)
+    cases.push_back({"positions",
+                     fmt::format("positions {} from {} and {} after {}", tokens, first, jump.by, jump.after),
+                     [tokens = tokens, first = first, jump = jump](Bench& b) {
+                       const Tensor none = b.unset({0, tokens}, DType::i32), ids = b.unset({3, tokens}, DType::i32);
+                       b.bill(b.ops().positions(b.stream(), none, first, jump));
+                       b.bill(b.ops().positions(b.stream(), ids, first, jump));
+                       b.result("ids", ids, 1e-7);
+                     }});
 }
 
 // This rank holds `held` words from how.first_word on, of how.words.
@@ -141,6 +158,7 @@ void add_cross_entropy(std::vector<OpCase>& cases) {
 
 void add_embedding_and_loss_cases(std::vector<OpCase>& cases) {
   add_embedding(cases);
+  add_positions(cases);
   add_cross_entropy(cases);
 }
 

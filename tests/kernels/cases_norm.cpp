@@ -88,7 +88,7 @@ void run_norm_backward_parameters(Bench& b, const Part& p) {
   const Given g = given(b, p);
   const Tensor x = b.put({p.rows, p.columns}, g.x), dy = b.put({p.rows, p.columns}, g.dy),
                forward = b.put_wide({p.rows, 2}, g.sums);
-  const Tensor dgain = b.normal({p.columns}), dbias = b.normal({p.columns});
+  const Tensor dgain = b.normal_sum({p.columns}), dbias = b.normal_sum({p.columns});
   b.bill(b.ops().norm_backward_parameters(b.stream(), dgain, dbias, dy, x, forward, p.how));
   b.bill(b.ops().norm_backward_parameters(b.stream(), dgain, {}, dy, x, forward, p.how));
   b.bill(b.ops().norm_backward_parameters(b.stream(), {}, dbias, dy, x, forward, p.how));

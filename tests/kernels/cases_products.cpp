@@ -21,7 +21,9 @@ void multiply(Bench& b, const Product& p, const std::string& name) {
   const Tensor a = b.normal(p.how.a == Transpose::yes ? Shape{p.k, p.m} : Shape{p.m, p.k}, p.deviation);
   const Tensor c = b.normal(p.how.b == Transpose::yes ? Shape{p.n, p.k} : Shape{p.k, p.n}, p.deviation);
   const Tensor bias = p.bias ? b.normal({p.n}) : Tensor();
-  const Tensor out = b.start({p.m, p.n}, p.how.write);
+  // Products of a transposed operand are weight gradients, kept as sums.
+  const bool gradient = p.how.a == Transpose::yes;
+  const Tensor out = gradient ? b.start_sum({p.m, p.n}, p.how.write) : b.start({p.m, p.n}, p.how.write);
   b.bill(b.ops().matmul(b.stream(), out, a, c, bias, p.how));
   b.result(name, out, kTolerance);
 }
@@ -53,7 +55,7 @@ void add_matmul(std::vector<OpCase>& cases) {
                      const Tensor out = b.unset({2, 3, 5}), a = b.normal({2, 3, 7}), w = b.normal({7, 5});
                      b.bill(b.ops().matmul(b.stream(), out, a, w, {}, {}));
                      b.result("out", out, kTolerance);
-                     const Tensor dw = b.unset({7, 5}), dy = b.normal({2, 3, 5});
+                     const Tensor dw = b.unset_sum({7, 5}), dy = b.normal({2, 3, 5});
                      b.bill(b.ops().matmul(b.stream(), dw, a, dy, {}, {.a = yes}));
                      b.result("dw", dw, kTolerance);
                    }});

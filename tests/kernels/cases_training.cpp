@@ -14,7 +14,7 @@ constexpr double kTolerance = 1e-6;
 constexpr std::int64_t kCounts[] = {1, 8, 33, 1000};
 
 void run_squares(Bench& b, std::int64_t n, double deviation) {
-  const Tensor x = b.normal({n}, deviation), sum = b.put_wide({1}, {3 * deviation * deviation});
+  const Tensor x = b.normal_sum({n}, deviation), sum = b.put_wide({1}, {3 * deviation * deviation});
   b.bill(b.ops().sum_of_squares(b.stream(), sum, x));
   b.result("sum", sum, kTolerance);
 }
@@ -33,7 +33,7 @@ void add_scalars(std::vector<OpCase>& cases) {
     cases.push_back({"step_scalars", fmt::format("step_scalars {}", t.name), [t](Bench& b) {
                        const Tensor totals = b.put_wide({3}, {t.loss, t.count, t.squares});
                        const Tensor scalars = b.unset({kStepScalars}, DType::f64);
-                       b.bill(b.ops().step_scalars(b.stream(), scalars, totals, 3e-4, t.clip, 17));
+                       b.bill(b.ops().step_scalars(b.stream(), scalars, totals, b.put_wide({2}, {3e-4, 17}), t.clip));
                        const Numbers all = b.read(scalars);
                        b.result("scalars", scalars, 1e-12);
                        for (int i = 0; i < kStepScalars && !all.empty(); ++i)  // each by itself: they differ in size
@@ -49,13 +49,13 @@ Numbers scalars_of(double factor, double rate, bool finite, double step) {
 
 // Two steps from given moments; then one that is not finite, with gradients to match, and must change nothing.
 void run_adamw(Bench& b, std::int64_t n, const AdamW& how, double step) {
-  const Tensor values = b.normal({n}), gradients = b.normal({n}, 20), m = b.normal({n}, 0.3);
+  const Tensor values = b.normal_sum({n}), gradients = b.normal_sum({n}, 20), m = b.normal_sum({n}, 0.3);
   Numbers squares = b.normals(n, 0.3);
   for (double& v : squares) v = v * v;
-  const Tensor v = b.put({n}, squares);
+  const Tensor v = b.put_sum({n}, squares);
   const Tensor scalars = b.put_wide({kStepScalars}, scalars_of(0.03, 0.1, true, step));
   for (int i = 0; i < 2; ++i) b.bill(b.ops().adamw(b.stream(), values, gradients, m, v, scalars, how));
-  const Tensor broken = b.put({n}, Numbers(static_cast<std::size_t>(n), NAN));
+  const Tensor broken = b.put_sum({n}, Numbers(static_cast<std::size_t>(n), NAN));
   const Tensor not_finite = b.put_wide({kStepScalars}, scalars_of(0, 0.1, false, step + 1));
   b.bill(b.ops().adamw(b.stream(), values, broken, m, v, not_finite, how));
   b.result("values", values, kTolerance);
@@ -64,11 +64,11 @@ void run_adamw(Bench& b, std::int64_t n, const AdamW& how, double step) {
 }
 
 void run_sgd(Bench& b, std::int64_t n, const SgdMomentum& how, bool with_velocity) {
-  const Tensor values = b.normal({n}), gradients = b.normal({n}, 20),
-               velocity = with_velocity ? b.normal({n}) : Tensor();
+  const Tensor values = b.normal_sum({n}), gradients = b.normal_sum({n}, 20),
+               velocity = with_velocity ? b.normal_sum({n}) : Tensor();
   const Tensor scalars = b.put_wide({kStepScalars}, scalars_of(0.03, 0.1, true, 5));
   for (int i = 0; i < 2; ++i) b.bill(b.ops().sgd_momentum(b.stream(), values, gradients, velocity, scalars, how));
-  const Tensor broken = b.put({n}, Numbers(static_cast<std::size_t>(n), INFINITY));
+  const Tensor broken = b.put_sum({n}, Numbers(static_cast<std::size_t>(n), INFINITY));
   const Tensor not_finite = b.put_wide({kStepScalars}, scalars_of(0, 0.1, false, 6));
   b.bill(b.ops().sgd_momentum(b.stream(), values, broken, velocity, not_finite, how));
   b.result("values", values, kTolerance);

@@ -60,7 +60,7 @@ TEST_P(Refusals, Elementwise) {
   const Tensor x = f32({6}), y = f32({6});
   refused([&] { ops().add(s(), x, y, f32({5})); }, {"add", "\"b\" is [5]", "shapes must be equal"});
   refused([&] { ops().gelu(s(), x.rows(1, 5), x.rows(0, 5)); }, {"gelu", "overlaps a part"});
-  refused([&] { ops().gelu(s(), i32({6}), i32({6})); }, {"gelu", "i32", "wanted f32 or f64"});
+  refused([&] { ops().gelu(s(), i32({6}), i32({6})); }, {"gelu", "i32", "wanted f32, f64 or bf16"});
   const Tensor cube = f32({2, 3, 4});
   refused([&] { ops().dropout(s(), cube, cube, {.probability = 1, .tokens = 3, .features = 4}); },
           {"dropout", "[0, 1)", "found 1"});
@@ -137,7 +137,8 @@ TEST_P(Refusals, Training) {
   refused([&] { ops().adamw(s(), x, g, m, m, scalars, {}); }, {"adamw", "overlaps"});
   refused([&] { ops().adamw(s(), x, g, m, v, scalars, {.beta1 = 1}); }, {"adamw", "beta1", "found 1"});
   refused([&] { ops().sgd_momentum(s(), x, g, {}, scalars, {.momentum = 0.9}); }, {"sgd_momentum", "0.9", "velocity"});
-  refused([&] { ops().step_scalars(s(), scalars, f64({3}), 0.1, 0, 0); }, {"step_scalars", "from 1", "found 0"});
+  refused([&] { ops().step_scalars(s(), scalars, f64({3}), f64({3}), 0); },
+          {"step_scalars", "settings", "rate and step"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Refusals, testing::Values("reference", "cpu", "counting"),

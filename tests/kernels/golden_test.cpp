@@ -225,16 +225,16 @@ TEST(Golden, DropoutKeepsTheMeanAndTheShare) {
 TEST(Golden, StepScalars) {
   ReferenceBench b;
   const Tensor out = b->unset({kStepScalars});
-  b->ops().step_scalars(b->stream(), out, b->put({3}, {12, 4, 64}), 0.5, 1,
-                        3);  // norm of the mean: 8 / 4 = 2, clipped to 1
+  b->ops().step_scalars(b->stream(), out, b->put({3}, {12, 4, 64}), b->put_wide({2}, {0.5, 3}),
+                        1);  // norm of the mean: 8 / 4 = 2, clipped to 1
   expect_numbers(b->read(out), {12, 4, 64, 2, 0.125, 0.5, 1, 3}, 0);
-  b->ops().step_scalars(b->stream(), out, b->put({3}, {12, 4, 64}), 0.5, 0, 3);
+  b->ops().step_scalars(b->stream(), out, b->put({3}, {12, 4, 64}), b->put_wide({2}, {0.5, 3}), 0);
   expect_numbers(b->read(out), {12, 4, 64, 2, 0.25, 0.5, 1, 3}, 0);
-  b->ops().step_scalars(b->stream(), out, b->put_wide({3}, {12, 4, INFINITY}), 0.5, 1, 3);
+  b->ops().step_scalars(b->stream(), out, b->put_wide({3}, {12, 4, INFINITY}), b->put_wide({2}, {0.5, 3}), 1);
   EXPECT_EQ(b->read(out)[kFactor], 0);
   EXPECT_EQ(b->read(out)[kFinite], 0);
   for (const Numbers& bad : {Numbers{NAN, 4, 64}, Numbers{12, 4, NAN}, Numbers{INFINITY, 4, 64}, Numbers{0, 0, 0}}) {
-    b->ops().step_scalars(b->stream(), out, b->put_wide({3}, bad), 0.5, 1, 3);
+    b->ops().step_scalars(b->stream(), out, b->put_wide({3}, bad), b->put_wide({2}, {0.5, 3}), 1);
     EXPECT_EQ(b->read(out)[kFactor], 0);
     EXPECT_EQ(b->read(out)[kFinite], 0);
     EXPECT_EQ(b->read(out)[kRate], 0.5);

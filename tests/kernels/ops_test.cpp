@@ -5,6 +5,8 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -43,6 +45,28 @@ TEST_P(EveryBackend, AgreesWithTheReferenceInF32) {
   }
 }
 
+TEST_P(EveryBackend, AgreesInBf16) {
+  for (const OpCase& c : op_cases()) {
+    const Verdict v = judged(c, DType::bf16);
+    EXPECT_TRUE(v.agrees()) << text(c, v);
+  }
+}
+
+// To the nearest, ties to even; beyond the range to infinity; what is no number stays none.
+TEST_P(EveryBackend, RoundsToBf16) {
+  if (!device_->holds_numbers()) GTEST_SKIP() << "no numbers";
+  const float in[] = {1,         1 + 0x1p-8F, 1 + 3 * 0x1p-8F, 1 + 0x1p-8F + 0x1p-20F, -1 - 0x1p-8F, 3.4e38F,
+                      0x1p-130F, NAN,         -INFINITY};
+  const float wanted[] = {1, 1, 1 + 2 * 0x1p-7F, 1 + 0x1p-7F, -1, INFINITY, 0x1p-130F, NAN, -INFINITY};
+  Bench b(backend_->ops(), *device_, DType::bf16, 0, DType::f32);
+  const std::int64_t n = std::size(in);
+  const Tensor from = b.put_sum({n}, Numbers(in, in + n)), to = b.unset({n});
+  b.ops().convert(b.stream(), to, from);
+  const Numbers got = b.read(to);
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_TRUE(got[i] == wanted[i] || (std::isnan(got[i]) && std::isnan(wanted[i]))) << in[i] << " became " << got[i];
+}
+
 // A back end without f64 must say so in every op that has a floating type; move_block moves anything.
 TEST_P(EveryBackend, AgreesInF64OrRefusesIt) {
   std::vector<std::string> refused, agreed;
@@ -71,7 +95,7 @@ TEST(OpCases, NamesAreUniqueAndEveryOpHasSeveral) {
     EXPECT_TRUE(names.insert(c.name).second) << c.name;
     ++per_op[c.op];
   }
-  EXPECT_EQ(per_op.size(), 29u);  // the functions of Ops
+  EXPECT_EQ(per_op.size(), 31u);  // the functions of Ops
   for (const auto& [op, count] : per_op) EXPECT_GE(count, 5) << op;
 }
 
@@ -164,9 +188,9 @@ std::vector<Forgotten> forgotten_options() {
   add("first word", {losses[0], losses[2]}, &Forgetting::cross_entropy, [](CrossEntropy& c) { c.first_word = 0; });
   add("words", {losses[1], losses[2]}, &Forgetting::cross_entropy, [](CrossEntropy& c) { c.words *= 2; });
   add("first row", {"embedding", "embedding_backward"}, &Forgetting::first_row, [](std::int64_t& first) { first = 0; });
-  add("clip", {"step_scalars"}, &Forgetting::step_scalars, [](double&, double& clip, std::int64_t&) { clip = 0; });
-  add("rate", {"step_scalars"}, &Forgetting::step_scalars, [](double& rate, double&, std::int64_t&) { rate *= 1.01; });
-  add("step", {"step_scalars"}, &Forgetting::step_scalars, [](double&, double&, std::int64_t& step) { step += 1; });
+  add("clip", {"step_scalars"}, &Forgetting::step_scalars, [](double&, double& clip, double&) { clip = 0; });
+  add("rate", {"step_scalars"}, &Forgetting::step_scalars, [](double& rate, double&, double&) { rate *= 1.01; });
+  add("step", {"step_scalars"}, &Forgetting::step_scalars, [](double&, double&, double& step) { step += 1; });
   add("adamw decay", {"adamw"}, &Forgetting::adamw, [](AdamW& a) { a.weight_decay = 0; });
   add("adamw beta1", {"adamw"}, &Forgetting::adamw, [](AdamW& a) { a.beta1 *= 0.99; });
   add("adamw beta2", {"adamw"}, &Forgetting::adamw, [](AdamW& a) { a.beta2 *= 0.99; });

@@ -247,7 +247,7 @@ TEST(Courier, WhatGoesWrongIsThrownByTheWait) {
     }
     group->all_gather(desk.filled(3), desk.filled(1), *desk.stream).wait(*desk.stream);
   });
-  EXPECT_EQ(text, "rank 1 on " + host_name() + ": all_reduce in group world was given i32: f32 or f64 is wanted");
+  EXPECT_EQ(text, "rank 1 on " + host_name() + ": all_reduce in group world was given i32: f32, f64 or bf16 is wanted");
 }
 
 // Nobody waits for the message that fails; all ranks hear of it all the same.

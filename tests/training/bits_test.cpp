@@ -17,9 +17,9 @@ constexpr const char* kZero3 = R"(, "store": {"weights": ["data"], "gradients": 
 constexpr const char* kKept =
     R"(, "store": {"weights": ["data"], "gradients": ["data"], "optimizer": ["data"], "keep_gathered": true})";
 
-toy::Outcome five_steps(const std::string& table, int ranks, std::int64_t micro_batch = 0) {
+toy::Outcome five_steps(const std::string& table, int ranks, std::int64_t micro_batch = 0, const char* dtype = "f32") {
   auto w =
-      toy::workload({}, {{"dtype", "f32"}, {"optimizer", parse_json(toy::kAdamW, "t")}, {"micro_batch", micro_batch}});
+      toy::workload({}, {{"dtype", dtype}, {"optimizer", parse_json(toy::kAdamW, "t")}, {"micro_batch", micro_batch}});
   return toy::train(w, table, ranks, 5);
 }
 
@@ -31,10 +31,10 @@ void expect_same_bits(const toy::Outcome& a, const toy::Outcome& b, const std::s
 }
 
 TEST(Bits, ShardsOfStateDoNotChangeThem) {
-  for (const int ranks : {2, 4}) {
-    const toy::Outcome data = five_steps(data_parallel("", ranks), ranks);
+  for (const auto& [ranks, dtype] : {std::pair{2, "f32"}, {4, "f32"}, {2, "bf16"}, {4, "bf16"}}) {
+    const toy::Outcome data = five_steps(data_parallel("", ranks), ranks, 0, dtype);
     for (const char* store : {kZero1, kZero2, kZero3, kKept}) {
-      const toy::Outcome stored = five_steps(data_parallel(store, ranks), ranks);
+      const toy::Outcome stored = five_steps(data_parallel(store, ranks), ranks, 0, dtype);
       EXPECT_EQ(data.losses, stored.losses) << store;
       EXPECT_EQ(data.values, stored.values) << store;
       EXPECT_EQ(data.gradients, stored.gradients) << store;
@@ -65,6 +65,26 @@ TEST(Bits, OverlapDoesNotChangeThem) {
   const std::string pipe = R"({"mesh": [["pipe", 2], ["x", 2]], "axes": {"heads": "x", "mlp": "x", "vocab": "x"},)"
                            R"("pipeline": {"schedule": "1f1b"})";
   expect_same_bits(five_steps(pipe + "}", 4, 2), five_steps(pipe + all + "}", 4, 2), "pipeline");
+}
+
+// Small steps must not be lost where weights in use have 8 bits: the masters remember them.
+TEST(Bits, MastersKeepWhatRoundingWouldLose) {
+  auto w = toy::workload({}, {{"dtype", "bf16"}, {"rate", parse_json(R"({"peak": 1e-6})", "t")}});
+  const auto one = toy::train(w, R"({"mesh": [["data", 2]], "axes": {"batch": "data"}})", 2, 1),
+             many = toy::train(w, R"({"mesh": [["data", 2]], "axes": {"batch": "data"}})", 2, 20);
+  EXPECT_NE(one.values, many.values);
+  for (const auto& [name, values] : many.values)
+    for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], one.values.at(name)[i], 1e-4) << name;
+}
+
+TEST(Bits, MemoryOfMixedPrecisionIsTwoBytesAWeightAndTwelveAMaster) {
+  const auto w = toy::workload({}, {{"dtype", "bf16"}, {"optimizer", parse_json(toy::kAdamW, "t")}});
+  const auto all = toy::train(w, data_parallel("", 2), 2, 1), cut = toy::train(w, data_parallel(kZero1, 2), 2, 1);
+  EXPECT_EQ(all.memory.gradients, 2 * all.memory.weights);  // f32 beside bf16
+  EXPECT_EQ(all.memory.optimizer, 6 * all.memory.weights);  // two moments and the master, f32 each
+  EXPECT_EQ(cut.memory.optimizer * 2, all.memory.optimizer + 12 * (cut.memory.weights - all.memory.weights) / 2);
+  EXPECT_EQ(cut.memory.weights, cut.forecast.weights);
+  EXPECT_EQ(cut.memory.optimizer, cut.forecast.optimizer);
 }
 
 TEST(Bits, RecomputationDoesNotChangeThem) {

@@ -86,6 +86,19 @@ TEST_P(LawInF32, TwentyAdamWSteps) {
   EXPECT_EQ(differs(toy::workload({}, adamw("f32")), layout(), 20, toy::kF32AdamW, backend()), "");
 }
 
+// Mixed precision: activations and weights in use are rounded to 8 bits, everything that is summed up is f32.
+TEST_P(Law, OneStepInBf16) {
+  EXPECT_EQ(differs(toy::workload({}, {{"dtype", "bf16"}}), GetParam(), 1, toy::kBf16), "");
+}
+
+// What bf16 itself costs beside f64 is no more than what a layout may differ by; and not nothing.
+TEST(LawInBf16, StaysNearTheExactRun) {
+  const auto exact = toy::train(toy::workload(), kSerial, 1, 1),
+             rounded = toy::train(toy::workload({}, {{"dtype", "bf16"}}), kSerial, 1, 1);
+  EXPECT_EQ(toy::difference(exact, rounded, toy::kBf16), "");
+  EXPECT_NE(toy::difference(exact, rounded, toy::kF32), "");
+}
+
 const auto kNameAndBackend = [](const auto& info) {
   return std::get<0>(info.param).name + "_" + std::get<1>(info.param);
 };

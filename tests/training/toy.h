@@ -46,7 +46,7 @@ Outcome train(Workload, const std::string& strategy, int ranks, int steps, const
               const Hooks& hooks = {});
 
 // Empty when equal within the bounds; otherwise all that differs too much.
-inline constexpr Bounds kF64 = kBoundsF64, kF32 = kBoundsF32;
+inline constexpr Bounds kF64 = kBoundsF64, kF32 = kBoundsF32, kBf16 = kBoundsBf16;
 // Twenty AdamW steps with kLawAdamW. A changed order of summation (micro-batches of 1, 2, 4 in the serial run; three
 // seeds; reference and cpu) was measured to move losses by 3.4e-8, norms by 6.2e-7, gradients by 1.9e-6 and weights
 // by 5.7e-7.

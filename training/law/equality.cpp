@@ -59,7 +59,15 @@ void compare_tensors(Quantity quantity, const std::map<std::string, std::vector<
 
 }  // namespace
 
-const Bounds& bounds_of(DType dtype) { return dtype == DType::f64 ? kBoundsF64 : kBoundsF32; }
+const Bounds& bounds_of(DType dtype) {
+  return dtype == DType::f64 ? kBoundsF64 : dtype == DType::bf16 ? kBoundsBf16 : kBoundsF32;
+}
+
+Bounds bounds_with_adamw(DType dtype) {
+  Bounds bounds = bounds_of(dtype);
+  if (dtype == DType::bf16) bounds.loss *= 10;
+  return bounds;
+}
 
 const char* name_of(Distance::Quantity quantity) {
   switch (quantity) {

@@ -22,9 +22,13 @@ struct Observed {
 struct Bounds {
   double loss, norm, tensor;
 };
-// f64: rounding. f32: four times the noise that a changed order of summation was measured to make.
-inline constexpr Bounds kBoundsF64{1e-12, 1e-12, 1e-12}, kBoundsF32{2e-6, 3e-5, 2e-5};
+// f64: rounding. f32 and bf16: four times the noise that a changed order of summation was measured to make. In bf16
+// that noise is what rounding activations to 8 bits does to a model of width 8; a message that is missing or doubled
+// is far outside of it all the same.
+inline constexpr Bounds kBoundsF64{1e-12, 1e-12, 1e-12}, kBoundsF32{2e-6, 3e-5, 2e-5}, kBoundsBf16{2e-3, 2e-2, 0.2};
 const Bounds& bounds_of(DType);
+// Of losses over kLawAdamWSteps of kLawAdamW: in bf16 each step carries the rounding of those before on.
+Bounds bounds_with_adamw(DType);
 
 // Twenty AdamW steps. The bias of keys has no gradient but rounding (softmax does not see a shift), and with the usual
 // epsilon of 1e-8 Adam would divide noise by noise: in f32 it moves that bias by thousandths, whatever the layout.

@@ -90,7 +90,8 @@ Workload with_adamw(Workload w) {
 // Sizes divide by every extent that the number of ranks can give to their axis.
 LawSpace::LawSpace(std::string model, int ranks, const Backend& backend)
     : model_(std::move(model)),
-      backends_{std::string(backend.name), backend.computes_f64 ? std::string(backend.name) : "reference"} {
+      backends_{std::string(backend.name), backend.computes_f64 ? std::string(backend.name) : "reference",
+                std::string(backend.name)} {
   const auto multiple_from = [](std::int64_t n, std::int64_t least) { return n * ((least + n - 1) / n); };
   const std::int64_t n = ranks, heads = multiple_from(n, 4);
   const std::int64_t rows = multiple_from(std::lcm(std::int64_t{4}, 2 * n), 8);  // several micro-batches of each stage
@@ -122,7 +123,7 @@ LawSpace::LawSpace(std::string model, int ranks, const Backend& backend)
   factor(kOverlap, "overlap", {"", "input_gradient", "reduce_scatter", "all_gather", "send", "all"});
   factor(kForm, "model", {"tied", "untied", "llama"});
   factor(kClip, "clip", {"", "clipped"});
-  factors_[kDType] = {"dtype", {"f32 on " + backends_[0], "f64 on " + backends_[1]}};
+  factors_[kDType] = {"dtype", {"f32 on " + backends_[0], "f64 on " + backends_[1], "bf16 on " + backends_[2]}};
 }
 
 std::vector<int> LawSpace::counts() const {
@@ -294,7 +295,8 @@ TrainingConfig LawSpace::training(const Choice& choice, std::int64_t micro_batch
   training.set("batch_size", size_.batch);
   training.set("micro_batch", micro_batch);
   training.set("clip_norm", choice[kClip] > 0 ? 0.05 : 0.0);
-  training.set("dtype", choice[kDType] == 0 ? "f32" : "f64");
+  constexpr const char* kTypes[] = {"f32", "f64", "bf16"};
+  training.set("dtype", kTypes[choice[kDType]]);
   Json resolved;
   return read_training(training, resolved);
 }

@@ -59,7 +59,7 @@ class LawSpace {
   std::string text(const Choice&, bool of_case) const;
 
   std::string model_;
-  std::string backends_[2];  // for f32 and f64
+  std::string backends_[3];  // for f32, f64 and bf16
   Size size_;
   std::vector<std::vector<int>> meshes_;  // extents of kLawMeshAxes
   std::vector<Factor> factors_;
