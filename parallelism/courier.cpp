@@ -286,6 +286,7 @@ class Courier::Carried : public Communicator {
     return part;
   }
   void poison(const std::string& message) noexcept override { direct_->poison(message); }
+  bool failed() noexcept override { return direct_->failed(); }
   void sleep_in_waits() override { direct_->sleep_in_waits(); }
   void report_to(Ledger* ledger) override {
     office_->drain();

@@ -32,9 +32,10 @@ std::uint64_t hash_of(const Tensor& t, std::uint64_t before) {
 
 StrategyMesh::StrategyMesh(std::unique_ptr<Communicator> world, const Json& strategy, Ledger& ledger) {
   const int ranks = world->size();
-  const Json* overlap = strategy.find("overlap");
-  if (overlap && overlap->size() > 0 && ranks > 1) courier_ = std::make_unique<Courier>(ledger.keeps_entries());
-  mesh_ = std::make_unique<Mesh>(std::move(world), mesh_of(strategy, ranks), courier_.get());
+  const Json* table = strategy.find("overlap");
+  const bool overlap = table && table->size() > 0 && ranks > 1;
+  if (overlap && !world->on_streams()) courier_ = std::make_unique<Courier>(ledger.keeps_entries());
+  mesh_ = std::make_unique<Mesh>(std::move(world), mesh_of(strategy, ranks), courier_.get(), overlap);
   mesh_->report_to(&ledger);
 }
 
@@ -42,31 +43,33 @@ namespace {
 // What posts messages, so that a failure ends them before their tensors go.
 template <class Work>
 auto attended(const Mesh& mesh, Work&& work) {
-  return mesh.courier() ? mesh.courier()->attend(work) : work();
+  if (mesh.courier()) return mesh.courier()->attend(work);
+  if (!mesh.world().on_streams()) return work();
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    mesh.world().poison(error.what());
+    throw;
+  }
 }
 }  // namespace
 
 struct Trainer::Inside {
-  Inside(const Workload& w, const Mesh& m, const Backend& backend, Ledger& l)
+  Inside(const Workload& w, const Mesh& m, const Backend& backend, Device& device, Ledger& l)
       : workload(w),
         mesh(m),
         counted(count(w, backend, edges(m), m.world().size(), m.world().rank())),
-        device(backend.open_device(0)),
-        engine(workload, mesh, *device, backend.ops(), l, &counted.rehearsal),
+        engine(workload, mesh, device, backend.ops(), l, &counted.rehearsal),
         scratch_held(backend.scratch_held) {}
   const Workload workload;
   const Mesh& mesh;
   Counted counted;
-  std::unique_ptr<Device> device;
   Engine engine;
   std::int64_t (*scratch_held)();
 };
 
-Trainer::Trainer(const Workload& w, const Mesh& mesh, const Backend& backend, Ledger& ledger) {
-  require(backend.ops != nullptr && backend.open_device != nullptr, "the back end \"{}\" is not in this build: {}",
-          backend.name, backend.absent_because);
-  inside_ = std::make_unique<Inside>(w, mesh, backend, ledger);
-}
+Trainer::Trainer(const Workload& w, const Mesh& mesh, const Backend& backend, Device& device, Ledger& ledger)
+    : inside_(std::make_unique<Inside>(w, mesh, backend, device, ledger)) {}
 Trainer::~Trainer() = default;
 Trainer::Trainer(Trainer&&) noexcept = default;
 

@@ -98,8 +98,9 @@ Forecast forecast(const Workload&, const Backend& backend, int ranks, int rank);
 
 class Trainer {
  public:
-  // Builds weights (values are a function of the seed) and memory. A collective call of the mesh's world.
-  Trainer(const Workload&, const Mesh&, const Backend&, Ledger&);
+  // Builds weights (values are a function of the seed) and memory. A collective call of the mesh's world. The device is
+  // one of the back end's, opened before the world of the mesh was made (parallelism/rank_device.h).
+  Trainer(const Workload&, const Mesh&, const Backend&, Device&, Ledger&);
   ~Trainer();
   Trainer(Trainer&&) noexcept;
 

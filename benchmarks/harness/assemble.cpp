@@ -82,6 +82,10 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
   record.seed = facts.seed;
   record.started_utc = text_utc(facts.started_unix);
   record.timed_claims = facts.timed_claims;
+  if (!facts.gpus.is_null()) {
+    record.environment.set("gpus", facts.gpus);
+    record.environment.set("messages_between_gpus", facts.way);
+  }
   if (!facts.links.empty()) record.evidence = "emulated";
   record.parameters = facts.parameters;
   if (facts.pipeline.stages > 1) record.pipeline = facts.pipeline;

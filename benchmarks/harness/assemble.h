@@ -25,6 +25,8 @@ struct RunFacts {
   bool timed_claims = true;
   PipelineReport pipeline;
   std::string links;  // that were emulated; empty: none
+  Json gpus;          // names and versions; null: the host computes
+  std::string way;    // of messages between GPUs
 };
 Record assemble(const Experiment&, const RunFacts&, const Peak&, const RunTrace& of_rank_0,
                 const std::vector<Json>& contributions);

@@ -12,6 +12,7 @@
 #include "benchmarks/harness/agree.h"
 #include "benchmarks/harness/assemble.h"
 #include "benchmarks/harness/environment.h"
+#include "benchmarks/harness/gpus.h"
 #include "benchmarks/harness/launch.h"
 #include "benchmarks/harness/locate.h"
 #include "benchmarks/harness/log_configuration.h"
@@ -47,6 +48,8 @@ Json settings_of(const Experiment& experiment, const RunOptions& options) {
   settings.set("--trace", !options.trace.empty());
   settings.set("--check-replicas", options.check_replicas);
   settings.set("--links", options.links);
+  settings.set("--collectives", options.gpus.collectives);
+  settings.set("--share-devices", options.gpus.share);
   settings.set("version", std::string(build_facts().version));
   settings.set("revision", std::string(build_facts().revision));
   return settings;
@@ -85,8 +88,11 @@ class RankSession {
     require_same_settings(*world_, settings_of(experiment(), session_.options));
     data_seconds_ = session_.data_seconds + session_.clock.seconds() - begin;
     const Backend& backend = backend_named(experiment().backend);
-    launch_ = launch_rank(
-        *world_, {session_.options.threads.value_or(0), session_.options.oversubscribe, std::string(backend.name)});
+    device_ = std::make_unique<RankDevice>(backend, *world_,
+                                           device_choice(session_.options.gpus, session_.options.timeout_seconds));
+    launch_ =
+        launch_rank(*world_, {session_.options.threads.value_or(0), session_.options.oversubscribe, device_->name()});
+    if (first() && !device_->way().empty()) launch_.notes.push_back("messages between GPUs: over " + device_->way());
     if (backend.use_threads) backend.use_threads(launch_.mine.threads);
     check_memory(backend);
     agree(*world_, first(), [&] {
@@ -112,7 +118,9 @@ class RankSession {
     workload.threads = launch_.mine.threads;
     Json mine = Json::object();
     mine.set("host", launch_.mine.host);
-    mine.set("bytes", forecast(workload, backend, experiment().ranks, world_->rank()).memory.total());
+    const auto bytes = forecast(workload, backend, experiment().ranks, world_->rank()).memory.total();
+    if (backend.devices) return refuse_more_than_device(*device_, static_cast<double>(bytes));
+    mine.set("bytes", bytes);
     double needed = 0;
     int ranks = 0;
     for (const Json& other : world_->exchange(mine))
@@ -129,12 +137,13 @@ class RankSession {
     const auto seed = static_cast<std::int64_t>(workload.seed);
     Ledger ledger(!session_.options.trace.empty());
     auto base = world_->split([](int) { return 0; }, "world");
+    base = device_->world(std::move(base));
     if (!session_.options.links.empty()) base = over_links(std::move(base), links_from_text(session_.options.links));
     const StrategyMesh crew(std::move(base), workload.strategy, ledger);
     const Mesh& mesh = crew.mesh();
     const double connected = session_.clock.seconds();
     const Backend& backend = backend_named(experiment().backend);
-    Trainer trainer(workload, mesh, backend, ledger);
+    Trainer trainer(workload, mesh, backend, device_->device(), ledger);
     const double built = session_.clock.seconds();
 
     const bool emulated =
@@ -170,7 +179,9 @@ class RankSession {
                          trainer.model_flops_causal(),
                          timed_claims,
                          trainer.pipeline(),
-                         session_.options.links};
+                         session_.options.links,
+                         backend.devices ? devices_json(backend) : Json(),
+                         device_->way()};
     return finish(facts, trace, all);
   }
 
@@ -233,6 +244,7 @@ class RankSession {
 
   Session& session_;
   std::unique_ptr<Communicator> world_;
+  std::unique_ptr<RankDevice> device_;
   Launch launch_;
   Peak peak_;
   double launch_seconds_, data_seconds_ = 0, probe_seconds_ = 0;

@@ -20,6 +20,7 @@ parser.add_argument("source")
 parser.add_argument("--mpi", metavar="LAUNCHER", help="also run under this launcher")
 parser.add_argument("--faulty", metavar="PROGRAM", help="tests/benchmarks/faulty_quadrille")
 parser.add_argument("--only", metavar="PART", help="one of the functions at the end of this file")
+parser.add_argument("--with-cuda", action="store_true", help="the build has the cuda back end")
 parser.add_argument("--backends", nargs="+", default=["reference"])
 ARGUMENTS = parser.parse_args()
 PROGRAM, SOURCE = os.path.abspath(ARGUMENTS.program), ARGUMENTS.source
@@ -259,14 +260,15 @@ def suites_and_options():
     refused("unknown option", ["run", suite(), "--rank", "3"], "--rank")
     refused("no verb", [], "--help")
     for words in (["run", suite()], ["run", suite(), "--dry-run"], ["plan", suite()]):
-        refused("unknown back end", [*words, "--backend", "refernce"], 'did you mean "reference"?', "reference, cpu, counting")
-        refused("no back end of this version", [*words, "--backend", "cuda"], "not part of this version", "reference, cpu, counting")
+        refused("unknown back end", [*words, "--backend", "refernce"], 'did you mean "reference"?', "reference, cpu, cuda, counting")
+        if not ARGUMENTS.with_cuda:
+            refused("a back end that is not in this build", [*words, "--backend", "cuda"], "not in this build", "preset cuda")
     for words in (["run", suite()], ["run", suite(), "--dry-run"]):
         refused("unknown world", [*words, "--world", "thread"], 'did you mean "threads"?', "threads, mpi, counting")
-        refused("no world of this version", [*words, "--world", "nccl"], "not part of this version", "threads, mpi, counting")
+        refused("no world of this version", [*words, "--world", "nccl"], "no world of its own", "--collectives nccl", "threads, mpi, counting")
     refused("a world that only counts", ["run", suite(), "--world", "counting"], "quadrille plan")
     refused("a check in a world that only counts", ["check", "--layouts", "--world", "counting"], "nothing to be checked")
-    refused("a check in no world of this version", ["check", "--layouts", "--world", "nccl"], "not part of this version")
+    refused("a check in no world of this version", ["check", "--layouts", "--world", "nccl"], "no world of its own")
     refused("too many threads", ["run", suite(), *base, "--threads", "4096"], "--oversubscribe", folder=bad)
     refused("more ranks than cores", ["run", suite(), *base, "--ranks", "4096", "--set", "training.batch_size=4096", "--set",
                                      "data.train_tokens=1000000"], "4096 ranks of 1 thread",
