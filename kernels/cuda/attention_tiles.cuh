@@ -160,7 +160,7 @@ __device__ __forceinline__ void store_row(T* to, const R (&from)[kChunks][I][kFo
     const int column = c * kFeatures + across() * kFour;
 #pragma unroll
     for (int j = 0; j < kFour; j += N) {
-      if (packs && column < head) {
+      if (packs && column + j < head) {
         Pack<R, N> piece;
 #pragma unroll
         for (int k = 0; k < N; ++k) piece.at[k] = from[c][i][j + k] * factor;

@@ -30,14 +30,13 @@ class LawOnGpus : public ::testing::TestWithParam<Layout> {
 
 TEST_P(LawOnGpus, OneStepInF64) { EXPECT_EQ(differs(toy::workload(), 1, toy::kF64), ""); }
 
-TEST_P(LawOnGpus, OneStepInBf16) {
-  EXPECT_EQ(differs(toy::workload({}, {{"dtype", "bf16"}}), 1, toy::kBf16), "");
-}
+TEST_P(LawOnGpus, OneStepInBf16) { EXPECT_EQ(differs(toy::workload({}, {{"dtype", "bf16"}}), 1, toy::kBf16), ""); }
 
 // More steps than a step's work is looked at before it is kept and done again in one call.
 TEST_P(LawOnGpus, FiveAdamWStepsInF32) {
   const Workload w = toy::workload(
-      {}, {{"optimizer", parse_json(toy::kAdamW, "t")}, {"rate", parse_json(R"({"peak": 0.003})", "t")}, {"dtype", "f32"}});
+      {},
+      {{"optimizer", parse_json(toy::kAdamW, "t")}, {"rate", parse_json(R"({"peak": 0.003})", "t")}, {"dtype", "f32"}});
   EXPECT_EQ(differs(w, 5, toy::kF32AdamW), "");
 }
 
