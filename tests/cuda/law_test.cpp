@@ -25,9 +25,19 @@ std::string overlapped(const std::string& table) {
 }
 
 std::vector<Layout> layouts() {
-  const std::vector<std::string> names = {"data4",   "tensor2", "data2_tensor2", "tensor2_sequence",
-                                          "embed2",  "y2_x2",   "zero3_2",       "zero3_4_kept",
-                                          "gpipe2",  "pipe2",   "pipe4",         "store_with_padding3"};
+  const std::vector<std::string> names = {"data4",
+                                          "tensor2",
+                                          "data2_tensor2",
+                                          "tensor2_sequence",
+                                          "embed2",
+                                          "y2_x2",
+                                          "zero3_2",
+                                          "zero3_4_kept",
+                                          "gpipe2",
+                                          "pipe2",
+                                          "pipe2_zero3",
+                                          "pipe2_tensor2_sequence",
+                                          "store_with_padding3"};
   std::vector<Layout> found;
   for (const auto* all : {&toy::kLayouts, &toy::kStores, &toy::kPipelines})
     for (const Layout& layout : *all)
