@@ -2,6 +2,8 @@
 // The ops of one GPU: products by cuBLASLt and fused attention by cuDNN (library.h), all else by the kernels of this
 // folder, in one file per theme. f32, f64 and bf16; f64 is for checks, not fast. Every result is the same at every run:
 // sums are added in a fixed order, nothing is added atomically. All work is queued on the stream, the host never waits.
+// Proved on the stand-in for the CUDA runtime (tests/cuda); not yet run on a device. No time in this folder is
+// measured: what a comment calls a floor is the least that has to move, by the op's formula.
 #pragma once
 
 #include "kernels/ops.h"
