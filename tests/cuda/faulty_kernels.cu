@@ -78,6 +78,11 @@ __global__ void shuffle_kernel(float* out, unsigned mask, unsigned lanes_that_co
   out[threadIdx.x] = value;
 }
 
+__global__ void votes_kernel(int* out) {
+  const unsigned votes = __ballot_sync(0xffffffffU, threadIdx.x % 3 == 0 ? 1 : 0);
+  out[threadIdx.x] = static_cast<int>(votes);
+}
+
 __global__ void count_kernel(int* out) { atomicAdd(out, 1); }
 
 unsigned blocks_for(std::int64_t count) { return static_cast<unsigned>((count + kThreads - 1) / kThreads); }
@@ -122,6 +127,7 @@ void shuffle_beyond_the_block(cudaStream_t stream, float* out) {
 void shuffle_without_itself(cudaStream_t stream, float* out) {
   launch(stream, {1, 32}, shuffle_kernel, out, 0x0000ffffU, 32U);
 }
+void votes(cudaStream_t stream, int* out) { launch(stream, {1, 32}, votes_kernel, out); }
 void count_threads(cudaStream_t stream, int* out, int blocks) {
   launch(stream, {static_cast<unsigned>(blocks), kThreads}, count_kernel, out);
 }

@@ -33,6 +33,7 @@ void barriers_at_two_places(cudaStream_t);
 void shuffle_with_absent_lanes(cudaStream_t, float* out);
 void shuffle_beyond_the_block(cudaStream_t, float* out);
 void shuffle_without_itself(cudaStream_t, float* out);
+void votes(cudaStream_t, int* out);                      // of 32 threads, who of them is a multiple of 3
 void count_threads(cudaStream_t, int* out, int blocks);  // by atomicAdd
 
 }  // namespace quadrille

@@ -66,6 +66,14 @@ TEST_F(StandinKernels, AtomicsCountEveryThread) {
   EXPECT_EQ(here.host<std::int32_t>()[0], 7 * kThreads);
 }
 
+TEST_F(StandinKernels, EveryLaneSeesAllVotes) {
+  const Tensor out = device->empty({32}, DType::i32), here = host->empty({32}, DType::i32);
+  votes(cuda_stream(*stream), out.as<std::int32_t>());
+  stream->copy(here, out);
+  stream->synchronize();
+  for (const std::int32_t v : here.host<std::int32_t>()) EXPECT_EQ(v, 0x49249249);
+}
+
 TEST_F(StandinKernels, ADivergentBarrierIsCaught) {
   half_of_block_at_barrier(cuda_stream(*stream));
   expect_fault({"half_kernel", "block (0, 0, 0)", "64 threads wait at __syncthreads, 64 have ended"});
