@@ -19,6 +19,8 @@ import sys
 HOT = ["norm", "gelu", "silu", "sum_rows", "add", "convert", "dropout", "embedding", "attention", "rotary",
        "cross_entropy", "move", "squares", "adamw"]
 
+# A kernel whose template was given f64: <double, ...> or <..., double>.
+F64 = re.compile(r"[<,] ?double[,>]")
 BEGIN = re.compile(r"Compiling entry function '(?P<name>\S+)' for '(?P<target>sm_\w+)'")
 USE = re.compile(r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads")
 
@@ -49,7 +51,9 @@ def judge(kernels, hot=None):
     complaints, seen = [], set()
     words = demangled([name for name, _, _ in kernels])
     for (name, target, spilled), plain in zip(kernels, words):
-        own = plain.split("(")[0] if "(anonymous" not in plain else plain
+        own = (plain.split("(")[0] if "(anonymous" not in plain else plain).lower()
+        if F64.search(plain):  # for checks only, never in a step's time
+            spilled = 0
         patterns = [p for p in hot if p in own]
         seen.update(patterns)
         if patterns and spilled:

@@ -54,7 +54,7 @@ configure=(cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DQUADRILLE_CUDA=ON
 command -v ninja >/dev/null && configure+=(-G Ninja)
 
 # Ranks that share a GPU are refused unless asked for; their messages go through host memory then.
-share=(--oversubscribe)
+share=(--share-devices)
 failed=0
 # row NAME SECONDS COMMAND...: runs it for so long at most. What it prints goes to OUT/NAME.log; lines that are JSON objects
 # become the row's results.
@@ -136,7 +136,7 @@ torch_row ops_torch 25 "$python" scripts/peers/torch_ops.py --model gpt2_124m --
 row gpt2_1558m 50 bash -c 'ours gpt2_1558m gpt2_1558m_speed'
 torch_row gpt2_1558m_torch 80 bash -c 'theirs gpt2_1558m_speed --compile --steps 8 --warm-up 4'
 row bandwidth 15 "${bench[@]}" --dtype=bf16 --model=gpt2_1558m --only=norm
-row nccl_one_rank 20 bash -c 'ours nccl_one_rank gpt2_124m_speed --ranks 1 --strategy data --steps 12'
+row nccl_one_rank 20 bash -c 'ours nccl_one_rank gpt2_124m_speed --ranks 1 --strategy data --collectives nccl --steps 12'
 row two_ranks_one_gpu 30 bash -c "ours two_ranks_one_gpu gpt_peer --ranks 2 --strategy data ${share[*]}"
 torch_row gpt2_124m_eager 30 bash -c 'theirs gpt2_124m_speed --steps 8 --warm-up 3'
 row elementwise 15 "${bench[@]}" --dtype=bf16 --model=gpt2_124m

@@ -110,6 +110,7 @@ class Trainer {
   // Every window once, over all ranks; the same number on every rank.
   EvaluationReport evaluate(const Dataset&);
 
+  PipelineReport pipeline() const;
   MemoryReport memory() const;  // as allocated (arena: its peak so far)
   std::int64_t parameters() const;
   std::int64_t replayed_steps() const;  // done in one call of the device

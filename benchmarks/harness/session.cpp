@@ -17,6 +17,7 @@
 #include "benchmarks/harness/locate.h"
 #include "benchmarks/harness/log_configuration.h"
 #include "benchmarks/harness/peaks.h"
+#include "benchmarks/harness/placement.h"
 #include "benchmarks/harness/same_settings.h"
 #include "benchmarks/harness/score.h"
 #include "benchmarks/harness/screen.h"
@@ -171,6 +172,7 @@ class RankSession {
       live = std::make_unique<LiveLine>(stdout);
       log_configuration(*log, experiment(), seed, run == 0 ? 0 : begin, timed_claims);
       print(run_line(experiment(), run, seed, trainer.parameters()));
+      if (run == 0) print(pipeline_text(trainer.pipeline()) + replicas_text(key_value_replicas(experiment())));
     }
     TimedRun timed({experiment(), *world_, trainer, ledger, session_.clock, peak_, launch_.first_of_process, log.get(),
                     live.get(), &session_.training_began, power_.get(), session_.options.check_replicas});
@@ -193,6 +195,7 @@ class RankSession {
                          trainer.model_flops_full(),
                          trainer.model_flops_causal(),
                          timed_claims,
+                         trainer.pipeline(),
                          session_.options.links,
                          backend.devices ? devices_json(backend) : Json(),
                          device_->way()};

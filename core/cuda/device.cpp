@@ -76,7 +76,10 @@ class PinnedDevice : public Device {
     check(error);
     return static_cast<std::byte*>(p);
   }
-  void release(std::byte* p, std::int64_t) noexcept override { check_quietly(cudaFreeHost(p)); }
+  void release(std::byte* p, std::int64_t) noexcept override {
+    check_quietly(cudaSetDevice(index_));
+    check_quietly(cudaFreeHost(p));
+  }
 
  private:
   int index_;

@@ -107,7 +107,7 @@ __device__ __forceinline__ void attend(const Operands<T>& x, const Head& head, s
 
 // A block has a block of query tokens of one head. The last tokens, which see most keys, come first.
 template <class T, int kChunks>
-__global__ void __launch_bounds__(kAttentionThreads, blocks_at_once<Real<T>>(16 * kChunks))
+__global__ void __launch_bounds__(kAttentionThreads, blocks_at_once<Real<T>>(kChunks))
     attention_kernel(Operands<T> x, std::int64_t blocks) {
   const Attention& how = x.how;
   const std::int64_t heads = how.rows * how.groups * how.queries;

@@ -116,7 +116,7 @@ __device__ __forceinline__ void differentiate_queries(const Operands<T>& x, cons
 }
 
 template <class T, int kChunks>
-__global__ void __launch_bounds__(kAttentionThreads, blocks_at_once<Real<T>>(16 * kChunks))
+__global__ void __launch_bounds__(kAttentionThreads, blocks_at_once<Real<T>>(kChunks))
     attention_queries_kernel(Operands<T> x, std::int64_t blocks) {
   const Attention& how = x.how;
   const std::int64_t heads = how.rows * how.groups * how.queries;
@@ -169,7 +169,7 @@ __device__ __forceinline__ void add_queries(const Operands<T>& x, const Head& he
 // A block has a block of keys of one group, and goes over all its queries that see any of them. The first keys, which
 // most queries see, come first.
 template <class T, int kChunks>
-__global__ void __launch_bounds__(kAttentionThreads, blocks_at_once<Real<T>>(32 * kChunks))
+__global__ void __launch_bounds__(kAttentionThreads, blocks_at_once<Real<T>>(kChunks))
     attention_keys_kernel(Operands<T> x, std::int64_t blocks) {
   using R = Real<T>;
   constexpr int K = kKeyBlock<R>;

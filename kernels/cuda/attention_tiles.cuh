@@ -18,11 +18,11 @@ inline constexpr int kSide = 16, kAttentionThreads = kSide * kSide;
 inline constexpr int kQueryBlock = static_cast<int>(CudaOps::kAttentionBlock);  // query tokens of a block
 template <class R>
 inline constexpr int kKeyBlock = sizeof(R) == 4 ? 64 : 32;
-// Blocks that a multiprocessor should hold at once, so that one computes while another loads: as the sums of a thread,
-// `numbers` of them, leave registers for.
+// Blocks that a multiprocessor should hold at once, so that one computes while another loads: two, where the sums of
+// heads of up to 64 features leave registers enough for it.
 template <class R>
-constexpr int blocks_at_once(int numbers) {
-  return sizeof(R) == 4 && numbers <= 32 ? 2 : 1;
+constexpr int blocks_at_once(int chunks) {
+  return sizeof(R) == 4 && chunks == 1 ? 2 : 1;
 }
 inline constexpr int kDepth = 32;     // features of a head multiplied at once
 inline constexpr int kFeatures = 64;  // features of a result in one chunk
@@ -160,7 +160,7 @@ __device__ __forceinline__ void store_row(T* to, const R (&from)[kChunks][I][kFo
     const int column = c * kFeatures + across() * kFour;
 #pragma unroll
     for (int j = 0; j < kFour; j += N) {
-      if (packs && column < head) {
+      if (packs && column + j < head) {
         Pack<R, N> piece;
 #pragma unroll
         for (int k = 0; k < N; ++k) piece.at[k] = from[c][i][j + k] * factor;

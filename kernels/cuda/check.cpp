@@ -4,6 +4,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 
 #include "core/error.h"
 
@@ -11,8 +12,9 @@ namespace quadrille {
 
 namespace {
 
-[[noreturn]] void stop(const char* library, const std::string& words, const std::source_location& place) {
-  fail("{} ({}:{}, {}): {}", library, place.file_name(), place.line(), place.function_name(), words);
+[[noreturn]] void stop(std::string_view library, std::string_view words, const std::source_location& place) {
+  const std::string_view file = place.file_name();
+  fail("{} at {}:{}: {}", library, file.substr(file.rfind('/') + 1), place.line(), words);
 }
 
 }  // namespace

@@ -89,15 +89,16 @@ __global__ void __launch_bounds__(kThreads)
     if (count > 0 && first + matches.rows[0] < own) return;
     if (column >= columns) continue;
     for (int m = 0; m < count; m += kInFlight) {
-      Pack<Real<T>, N> read[kInFlight];
+      Pack<T, N> read[kInFlight];
 #pragma unroll
       for (int f = 0; f < kInFlight; ++f)
-        read[f] =
-            m + f < count ? load_pack<N>(dout + (first + matches.rows[m + f]) * columns + column) : Pack<Real<T>, N>{};
+        read[f] = m + f < count
+                      ? *reinterpret_cast<const Pack<T, N>*>(dout + (first + matches.rows[m + f]) * columns + column)
+                      : Pack<T, N>{};
 #pragma unroll
       for (int f = 0; f < kInFlight; ++f)
 #pragma unroll
-        for (int k = 0; k < N; ++k) sum.at[k] += read[f].at[k];
+        for (int k = 0; k < N; ++k) sum.at[k] += widen(read[f].at[k]);
     }
   }
   if (column >= columns) return;

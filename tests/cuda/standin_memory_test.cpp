@@ -84,6 +84,13 @@ TEST_F(StandinMemory, FreedMemoryIsNeverTouchedAgain) {
   expect_fault({"touch_kernel", "touched freed memory of device 0, an allocation of 256 bytes"});
 }
 
+TEST_F(StandinMemory, WorkOfALibraryThatTouchesABadAddressIsCaught) {
+  const Tensor t = put(std::vector<float>(64));
+  auto* p = t.as<float>();
+  standin::enqueue(cuda_stream(*stream), "product", [p] { p[64] = 1; });
+  expect_fault({"product touched byte 256 of an allocation of 256 bytes of device 0"});
+}
+
 TEST_F(StandinMemory, DevicesDoNotMix) {
   const auto device1 = open_cuda_device(1);
   const auto stream1 = device1->make_stream();

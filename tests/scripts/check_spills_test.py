@@ -29,4 +29,8 @@ assert len(spilling) == 2 and "sm_80" in spilling[0] and "adamw" in spilling[0] 
 assert "rotary" in complaints(clean, ["adamw", "rotary"])[0], "a pattern that fits nothing is named"
 assert "alone" in complaints(kernel(ADAMW, "sm_80") + kernel(OTHER, "sm_80") + kernel(OTHER, "sm_90"), ["adamw"])[0]
 assert "no kernel" in complaints("", [])[0]
+OF_F64, OF_F32 = "_Z12adamw_kernelIdEvPT_PKd", "_Z12adamw_kernelIfEvPT_PKd"
+assert complaints(kernel(OF_F64, "sm_80", 8), ["adamw"]) == [], "f64 is for checks and may spill"
+assert len(complaints(kernel(OF_F32, "sm_80", 8), ["adamw"])) == 1, "reading f64 is no excuse"
+assert complaints(kernel("_Z11each_numberI4GeluEvv", "sm_80"), ["gelu"]) == [], "patterns do not look at capitals"
 print("check_spills: as expected")

@@ -2,6 +2,7 @@
 #include "tests/cuda/standin/block.h"
 
 #include <fmt/core.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -371,10 +372,18 @@ unsigned Runner::ballot(unsigned mask, bool vote, const Site& site) {
 
 struct sigaction earlier_segv, earlier_bus;
 
+// Where touched_by goes on, and with what.
+constinit thread_local sigjmp_buf* way_out = nullptr;
+thread_local std::string touched;
+
 // The fault is the kernel's own and happens at its instruction: the fibre is left where it is and the scheduler goes on
-// with a message. Everything else is none of our business.
+// with a message. In the same way the work of a library is left. Everything else is none of our business.
 void on_bad_address(int signal, siginfo_t* info, void*) {
   if (runner != nullptr && runner->in_fibre()) runner->fault(describe_address(info->si_addr));
+  if (way_out != nullptr) {
+    touched = describe_address(info->si_addr);
+    siglongjmp(*way_out, 1);
+  }
   sigaction(signal, signal == SIGSEGV ? &earlier_segv : &earlier_bus, nullptr);  // happens again, without us
 }
 
@@ -434,9 +443,25 @@ bool is_poison(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](const std::byte& b) { return b == poison_at(&b); });
 }
 
-void run_blocks(const Launch& launch, std::uint64_t seed) {
+namespace {
+ThreadRunner& runner_of_thread() {
   thread_local ThreadRunner mine;
-  mine.own.run(launch, seed);
+  return mine;
+}
+}  // namespace
+
+void run_blocks(const Launch& launch, std::uint64_t seed) { runner_of_thread().own.run(launch, seed); }
+
+std::string touched_by(const std::function<void()>& work) {
+  runner_of_thread();  // brings the handler and its stack
+  struct Restore {
+    ~Restore() { way_out = nullptr; }
+  } const restore;
+  sigjmp_buf here;
+  if (sigsetjmp(here, 0) != 0) return touched;
+  way_out = &here;
+  work();
+  return {};
 }
 
 void block_barrier(const Site& site) { runner->block_barrier(site); }

@@ -8,7 +8,9 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
 
 namespace standin {
 
@@ -21,6 +23,10 @@ void poison(std::span<std::byte>);
 bool is_poison(std::span<const std::byte>);
 
 std::span<std::byte> dynamic_shared();  // of the calling thread
+
+// Runs work of a library or a copy. Returns what bad address it touched, empty if none; what it had in hand then is
+// lost.
+std::string touched_by(const std::function<void()>& work);
 
 // Throws std::runtime_error that names kernel, block, thread and what the thread did.
 void run_blocks(const Launch&, std::uint64_t seed);

@@ -93,9 +93,8 @@ cudaError_t release(void* p, bool pinned) {
   if (const cudaError_t error = refuse_in_capture(); error != cudaSuccess) return keep(error);
   const Where where = where_is(p);
   if (where.place != (pinned ? Place::pinned : Place::device)) return keep(cudaErrorInvalidValue);
-  // As the real one: work that is queued may still use it.
-  for (int d = 0; d < kDevices; ++d)
-    if (pinned || d == where.device) drain(lock, d);
+  // As the real one: work that is queued may still use it. Pinned memory is used by the device of who frees it.
+  drain(lock, pinned ? current_device() : where.device);
   const int owner = where.device;
   if (const std::string broken = broken_guards(owner); !broken.empty())
     fault_of(std::max(owner, 0), "somebody " + broken);
@@ -107,10 +106,8 @@ cudaError_t release(void* p, bool pinned) {
 
 cudaError_t drain(Lock& lock, int device) {
   const std::vector<CUstream_st*> all = state().streams;
-  for (CUstream_st* s : all) {
-    const auto& now = state().streams;  // others may destroy theirs meanwhile
-    if (std::find(now.begin(), now.end(), s) != now.end() && s->device == device) wait_on_host(lock, *s, s->pushed);
-  }
+  for (CUstream_st* s : all)
+    if (exists(s) && s->device == device) wait_on_host(lock, *s, s->pushed);
   return error_of(device);
 }
 

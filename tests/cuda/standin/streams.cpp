@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tests/cuda/standin/block.h"
 #include "tests/cuda/standin/memory.h"
 
 namespace standin {
@@ -38,8 +39,10 @@ void run_work(Lock& lock, CUstream_st& stream, const Operation& operation) {
   lock.unlock();
   std::string fault;
   try {
-    operation.work();
-    if (const std::string broken = broken_guards(stream.device); !broken.empty()) fault = operation.name + " " + broken;
+    if (const std::string touched = touched_by(operation.work); !touched.empty())
+      fault = operation.name + " " + touched;
+    else if (const std::string broken = broken_guards(stream.device); !broken.empty())
+      fault = operation.name + " " + broken;
   } catch (const std::exception& error) {
     fault = error.what();
   }
@@ -105,18 +108,20 @@ void wait_on_host(Lock& lock, CUstream_st& stream, std::uint64_t number) {
   if (state().order == Order::early) {
     const std::vector<CUstream_st*> all = state().streams;
     for (CUstream_st* other : all) {
-      if (other == &stream || other->device != stream.device) continue;
+      if (other == &stream || !exists(other) || other->device != stream.device) continue;
       const std::uint64_t target = other->pushed;
       demand(*other, target);
-      state().changed.wait(lock, [other, target] {
-        const auto& streams = state().streams;
-        return std::find(streams.begin(), streams.end(), other) == streams.end() || other->done >= target ||
-               held_up(*other);
-      });
+      state().changed.wait(lock,
+                           [other, target] { return !exists(other) || other->done >= target || held_up(*other); });
     }
   }
   demand(stream, number);
-  state().changed.wait(lock, [&stream, number] { return stream.done >= number; });
+  state().changed.wait(lock, [&stream, number] { return !exists(&stream) || stream.done >= number; });
+}
+
+bool exists(const CUstream_st* stream) {
+  const auto& all = state().streams;
+  return std::find(all.begin(), all.end(), stream) != all.end();
 }
 
 bool asked_long_enough(double& first_asked) {
@@ -129,6 +134,7 @@ void fault_of(int device, const std::string& what) {
   State::Device& d = state().devices[device];
   const std::string text = fmt::format("stand-in: {}", what);
   state().faults.push_back(text);
+  std::fprintf(stderr, "%s\n", text.c_str());  // others may wait long for what this device does no more
   if (d.error != cudaSuccess) return;
   d.error = cudaErrorLaunchFailure;
   d.fault = text;

@@ -62,6 +62,7 @@ using Lock = std::unique_lock<std::mutex>;
 void push(CUstream_st&, Operation);  // to the queue, whatever is captured
 void demand(CUstream_st&, std::uint64_t number);
 void wait_on_host(Lock&, CUstream_st&, std::uint64_t number);  // in the order of stream_order
+bool exists(const CUstream_st*);                               // other threads may destroy streams while one waits
 // A host asks without waiting. Whoever asks again for some time is answered: else it would ask for ever. Before that
 // nothing is set in motion, so that a watchman who looks in now and then does not make late work early.
 bool asked_long_enough(double& first_asked);
