@@ -98,7 +98,9 @@ RankDevice::RankDevice(const Backend& backend, Communicator& host, const DeviceC
             "messages go through host memory",
             rank_list(ranks), table.first, turn.size());
   }
-  ranks_beside_ = static_cast<int>(tables.at({host_name(), facts_->id}).size());
+  const std::vector<int>& beside = tables.at({host_name(), facts_->id});
+  ranks_beside_ = static_cast<int>(beside.size());
+  first_beside_ = beside.front() == host.rank();
   const std::string_view absent = nccl_absent_because();
   if (choice.collectives == Collectives::nccl) {
     require(absent.empty(), "--collectives nccl: NCCL is not in this program: {}", absent);

@@ -35,6 +35,7 @@ class RankDevice {
   const DeviceFacts* facts() const { return facts_ ? facts_.get() : nullptr; }  // null: the host
   std::string name() const;                                                     // "cpu", "cuda:0 NVIDIA H200"
   int ranks_beside() const { return ranks_beside_; }                            // that share it, this one included
+  bool first_beside() const { return first_beside_; }                           // of them, this is the lowest
   // How numbers of devices travel: "NCCL 2.28.9", "host memory (ranks share a device)"; empty: as the host's world
   // does.
   const std::string& way() const { return way_; }
@@ -44,7 +45,7 @@ class RankDevice {
  private:
   std::string backend_;
   int index_ = 0, ranks_beside_ = 1;
-  bool nccl_ = false;
+  bool nccl_ = false, first_beside_ = true;
   double timeout_seconds_;
   std::string way_;
   std::unique_ptr<DeviceFacts> facts_;

@@ -53,6 +53,8 @@ Engine::Engine(const Workload& w, const Mesh& mesh, Device& device, const Ops& o
   if (rehearsal) rehearsal_ = *rehearsal;
   open_pipeline();
   totals_ = device_.empty({3}, DType::f64);
+  // Kept: to give pinned memory back waits for all devices, also for those of ranks that wait for this one.
+  host_totals_ = host_->empty({3}, DType::f64);
   if (!rehearsal) rehearse();
   require(rehearsal_.owed.size() == parameters_.all().size(), "the rehearsal knew {} parameters, the model has {}",
           rehearsal_.owed.size(), parameters_.all().size());
@@ -384,11 +386,10 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
   settle_accounts();
   EvaluationReport report;
   if (!data) return report;
-  const Tensor host = host_->empty({3}, DType::f64);
-  stream_->copy(host, totals_);
+  stream_->copy(host_totals_, totals_);
   stream_->synchronize();
-  report.loss_sum = host.host<double>()[0];
-  report.labels = host.host<double>()[1];
+  report.loss_sum = host_totals_.host<double>()[0];
+  report.labels = host_totals_.host<double>()[1];
   report.units = data->units();
   report.quality = report.loss_sum / report.units;
   report.seconds = evaluation_ledger_.now() - begin;

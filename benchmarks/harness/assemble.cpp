@@ -9,6 +9,7 @@
 #include "benchmarks/harness/environment.h"
 #include "benchmarks/harness/peaks.h"
 #include "benchmarks/harness/placement.h"
+#include "benchmarks/harness/power.h"
 #include "benchmarks/harness/text.h"
 #include "benchmarks/harness/verdict.h"
 
@@ -71,6 +72,7 @@ Json contribution_json(const RankLine& line, const RunTrace& trace) {
   Json json = Json::object();
   json.set("line", rank_line_json(line));
   json.set("training", tally_json(trace.training));
+  if (trace.power) json.set("power", power_json(*trace.power));
   return json;
 }
 
@@ -97,12 +99,15 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
   record.phases_seconds = trace.training.phases;
 
   std::vector<Tally> training;
+  std::vector<Power> hosts;
   for (const Json& part : contributions) {
     RankLine& line = record.rank_lines.emplace_back(rank_line_from(part.at("line")));
     training.push_back(tally_from(part.at("training")));
     line.phases_seconds = training.back().phases;
+    if (const Json* power = part.find("power")) hosts.push_back(power_from(*power));
     record.flops.training += training.back().work;
   }
+  record.power = power_of_all(hosts);
   record.traffic = traffic_lines(training);
   record.flops.steps = static_cast<std::int64_t>(trace.steps.size());
   record.flops.model_full_per_step = facts.model_flops_full;

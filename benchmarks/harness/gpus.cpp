@@ -4,10 +4,13 @@
 
 #include <fmt/core.h>
 
+#include "benchmarks/harness/peaks.h"
 #include "benchmarks/harness/text.h"
+#include "benchmarks/micro/device_probe.h"
 #include "core/build.h"
 #include "core/error.h"
 #include "parallelism/device_worlds.h"
+#include "parallelism/world.h"
 
 namespace quadrille {
 
@@ -62,6 +65,44 @@ Json devices_json(const Backend& backend) {
   json.set("cuDNN", std::string(build_part("cuDNN").version));
   json.set("NCCL", nccl_version());
   return json;
+}
+
+std::vector<std::string> gpus_of_host(Communicator& world, const RankDevice& device) {
+  Json mine = Json::object();
+  mine.set("host", host_name());
+  mine.set("id", device.facts() && device.first_beside() ? device.facts()->id : "");
+  std::vector<std::string> ids;
+  for (const Json& theirs : world.exchange(mine))
+    if (theirs.at("host").string() == host_name() && !theirs.at("id").string().empty())
+      ids.push_back(theirs.at("id").string());
+  return ids;
+}
+
+Peak measure_gpu_peak(Communicator& world, const RankDevice& device, const Backend& backend,
+                      const TrainingConfig& training, double seconds, const Json& datasheets) {
+  Peak peak;
+  peak.number_type = training.precision();
+  if (seconds <= 0) peak.note = "no probe: run.probe_seconds is 0";
+  Json mine = Json::object();
+  mine.set("name", device.first_beside() ? device.facts()->name : "");
+  world.barrier();
+  mine.set("gemm", seconds > 0 && device.first_beside()
+                       ? probe_products(device.device(), backend.ops(), training.dtype, training.tf32, seconds)
+                       : 0.0);
+  bool alike = true;
+  for (const Json& theirs : world.exchange(mine)) {
+    const std::string& name = theirs.at("name").string();
+    if (name.empty()) continue;
+    alike = alike && (peak.cores == 0 || name == peak.instruction_set);
+    peak.instruction_set = name;
+    peak.measured_gemm_flops_per_second += theirs.at("gemm").number();
+    ++peak.cores;
+  }
+  if (alike)
+    add_datasheet_peak(peak, peak.instruction_set, peak.number_type, peak.cores, datasheets);
+  else
+    peak.datasheet_source = "n/a: the GPUs are of different kinds";
+  return peak;
 }
 
 void refuse_more_than_device(const RankDevice& device, double forecast_bytes) {

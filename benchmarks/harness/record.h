@@ -75,6 +75,13 @@ struct Peak {
   std::string note;              // why nothing was measured
 };
 
+// Drawn by all GPUs of the run from run_start to run_stop.
+struct Power {
+  std::string source;  // "not measured: ..." where that is so
+  std::optional<double> joules, mean_watts, max_watts, longest_seconds_between_samples;
+  std::int64_t samples = 0;  // of each host, at least
+};
+
 struct StepStatistics {
   std::string status;  // "ok" or "too few steps"
   std::int64_t count = 0, warm_up_steps = 0;
@@ -117,6 +124,7 @@ struct Record {
   std::vector<EvaluationLine> evaluations;
   Flops flops;
   Peak peak;
+  std::optional<Power> power;  // absent in records of older programs
   Utilisation utilisation;
   std::vector<TrafficLine> traffic;
   std::vector<RankLine> rank_lines;
@@ -138,6 +146,8 @@ Record read_record(const std::string& path_or_folder);
 // record_0.json, record_1.json, ... of the folder that `--runs N` leaves, in the order of their numbers; empty when it
 // holds none, or is no folder.
 std::vector<std::string> records_of_set(const std::string& folder);
+Json power_json(const Power&);
+Power power_from(const Json&);
 Json rank_line_json(const RankLine&);  // ranks send theirs to rank 0
 RankLine rank_line_from(const Json&);
 

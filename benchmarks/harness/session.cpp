@@ -103,12 +103,28 @@ class RankSession {
     });
     if (first()) print(opening_screen(experiment(), launch_));
     const double probe = session_.clock.seconds();
-    peak_ = measure_peak(*world_, launch_, experiment().run.probe_seconds);
+    const Json datasheets = read_json(locate_file("results/peaks.json"));
+    const TrainingConfig& training = experiment().workload.training;
+    if (backend.devices) {
+      peak_ = measure_gpu_peak(*world_, *device_, backend, training, experiment().run.probe_seconds, datasheets);
+      watch_power();
+    } else {
+      peak_ = measure_peak(*world_, launch_, experiment().run.probe_seconds);
+      add_datasheet_peak(peak_, cpu_model(), training.precision(), 1, datasheets);
+    }
     probe_seconds_ = session_.clock.seconds() - probe;
-    if (!first()) return;
-    add_datasheet_peak(peak_, cpu_model(), experiment().workload.training.precision(), 1,
-                       read_json(locate_file("results/peaks.json")));
-    print(peak_line(peak_));
+    if (first()) print(peak_line(peak_));
+  }
+
+  // The first rank of each host looks after the power of its GPUs.
+  void watch_power() {
+    const std::vector<std::string> gpus = gpus_of_host(*world_, *device_);
+    if (!launch_.first_of_host) return;
+    try {
+      power_ = std::make_unique<PowerSampler>(make_nvml_meter(gpus));
+    } catch (const Error& error) {
+      power_refused_ = error.what();
+    }
   }
 
   // Before anything is allocated: the forecasts of all ranks of this host against what it has free.
@@ -159,8 +175,9 @@ class RankSession {
       if (run == 0) print(pipeline_text(trainer.pipeline()) + replicas_text(key_value_replicas(experiment())));
     }
     TimedRun timed({experiment(), *world_, trainer, ledger, session_.clock, peak_, launch_.first_of_process, log.get(),
-                    live.get(), &session_.training_began, session_.options.check_replicas});
-    const RunTrace trace = timed.go();
+                    live.get(), &session_.training_began, power_.get(), session_.options.check_replicas});
+    RunTrace trace = timed.go();
+    if (!power_refused_.empty()) trace.power = Power{"not measured: " + power_refused_, {}, {}, {}, {}, 0};
 
     RankLine line = rank_line(trainer);
     line.communicators_seconds = connected - begin;
@@ -247,6 +264,8 @@ class RankSession {
   std::unique_ptr<RankDevice> device_;
   Launch launch_;
   Peak peak_;
+  std::unique_ptr<PowerSampler> power_;  // on the first rank of a host with GPUs
+  std::string power_refused_;
   double launch_seconds_, data_seconds_ = 0, probe_seconds_ = 0;
 };
 

@@ -22,4 +22,4 @@ if(QUADRILLE_SANITIZE)
 endif()
 # nvcc hands options on to the host compiler, which must not be pedantic about what nvcc itself writes.
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX,C>:${QUADRILLE_OPTIONS}>"
-                    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
+                    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;--expt-relaxed-constexpr>")

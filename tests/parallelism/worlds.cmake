@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 quadrille_test(worlds_test
-  SOURCES conformance.cpp threads_test.cpp counting_test.cpp mesh_test.cpp schedule_test.cpp courier_test.cpp links_test.cpp
+  SOURCES conformance.cpp threads_test.cpp counting_test.cpp mesh_test.cpp schedule_test.cpp courier_test.cpp links_test.cpp rank_device_test.cpp
   LIBRARIES quadrille_parallelism)
 
 # Everything over MPI runs in processes of its own, started by the launcher that CMake found beside the library.
