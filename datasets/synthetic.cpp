@@ -119,8 +119,23 @@ void MarkovChain::find_stationary() {
   for (double p : stationary_) cumulative_.push_back(sum += p);
 }
 
+// Context by context, with memory for none of them: the successors apart, all other ids alike.
+double MarkovChain::entropy_rate() const {
+  const double everywhere = noise_ / static_cast<double>(vocabulary_);
+  const double others = static_cast<double>(vocabulary_ - choices_) * plogp(everywhere);
+  double nats = 0;
+  for (std::int64_t c = 0; c < contexts_; ++c) {
+    double of_context = others;
+    for (std::int64_t i = c * choices_; i < (c + 1) * choices_; ++i)
+      of_context += plogp(weights_[static_cast<std::size_t>(i)] + everywhere);
+    nats += stationary_[static_cast<std::size_t>(c)] * of_context;
+  }
+  return nats;
+}
+
 double MarkovChain::entropy(int known) const {
   require(known >= 0 && known <= order_, "entropy given {} ids of a chain of order {}", known, order_);
+  if (known == order_) return entropy_rate();
   // H(next | known ids) = H(known ids and next) - H(known ids), from the joint distribution of `known` + 1 ids.
   std::vector<double> joint(1, 0.0), given(1, 0.0);
   const auto keep = static_cast<std::int64_t>(std::llround(std::pow(vocabulary_, known)));

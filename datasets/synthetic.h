@@ -32,6 +32,7 @@ class MarkovChain {
   std::int64_t next_context(std::int64_t context, std::int64_t next) const {
     return order_ == 1 ? next : context % vocabulary_ * vocabulary_ + next;
   }
+  double entropy_rate() const;
   void find_stationary();
   std::int64_t vocabulary_, contexts_, choices_;
   int order_;

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What scripts/test.sh leaves out: format, second compiler, sanitizers, clang-tidy, the minimal build, fuzzers, long tests. All
 # parts are run even if one fails. Usage: test_full.sh [--within MINUTES] [PART...]: parts that are not done by then are named as
-# left out; they fail nothing. Without PART all are run: format clang asan tsan tidy minimal fuzz asan_all tsan_all long.
+# left out; they fail nothing. Without PART all are run: format cuda clang asan tsan tidy minimal fuzz asan_all tsan_all
+# long.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -12,7 +13,7 @@ if [[ $# -ge 2 && $1 == --within && $2 =~ ^[0-9]+$ ]]; then
   limit=$(($2 * 60))
   shift 2
 fi
-all="format clang asan tsan tidy minimal fuzz asan_all tsan_all long"
+all="format cuda clang asan tsan tidy minimal fuzz asan_all tsan_all long"
 for name in "$@"; do
   if [[ " $all " != *" $name "* ]]; then
     echo "test_full.sh: no part is called \"$name\"; usage: test_full.sh [--within MINUTES] [PART...] with parts $all" >&2
@@ -22,7 +23,7 @@ done
 wanted=" ${*:-$all} "
 
 sources() {
-  find . \( -path ./build -o -path ./out -o -path ./data -o -path './.*' \) -prune -o \( -name '*.h' -o -name '*.cpp' \) -print |
+  find . \( -path ./build -o -path ./out -o -path ./data -o -path './.*' \) -prune -o \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print |
     sed 's|^\./||' | sort
 }
 format() { sources | xargs -d '\n' clang-format-16 --dry-run --Werror; }
@@ -68,6 +69,18 @@ minimal() {
   echo "$said"
   grep -qi 'switched off' <<<"$said" && grep -q -- '--backend reference' <<<"$said"
 }
+# With the toolkit, GPU or not: everything compiles for all architectures and links, hot kernels do not spill, cuDNN takes our
+# graphs. What needs no toolkit, the same sources on the stand-in, is among the fast tests.
+cuda() {
+  local compiler=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+  if [[ ! -x $compiler ]]; then
+    echo "no CUDA toolkit here: nothing to compile"
+    return
+  fi
+  cmake --preset cuda -DQUADRILLE_TESTS=ON
+  cmake --build build/cuda -j "$jobs" --target quadrille sdpa_plans_test
+  ctest --test-dir build/cuda -R '^Cuda\.' --output-on-failure --no-tests=error
+}
 fuzz() { scripts/fuzz.sh --seconds "${fuzz_seconds:-20}"; }
 long() {
   cmake --preset cpu -DQUADRILLE_TESTS=ON
@@ -87,7 +100,7 @@ part() {
     return
   fi
   echo "=== $words"
-  export -f sources format tidy build_and_test minimal fuzz long
+  export -f sources format tidy build_and_test minimal cuda fuzz long
   jobs=$jobs timeout --kill-after=10 "$remaining" bash -euo pipefail -c '"$@"' part "$@" </dev/null 2>&1 || code=$?
   if [[ $code -eq 124 || $code -eq 137 ]] && [[ -n $limit && $((SECONDS + 5)) -ge $limit ]]; then
     left_out+=("$words (stopped)")
@@ -99,6 +112,7 @@ part() {
 
 scripts/setup.sh full
 part format "format" format
+part cuda "CUDA build" cuda
 part clang "Clang 16" build_and_test clang
 part asan "address and undefined-behaviour sanitizers" build_and_test asan core parallelism datasets
 part tsan "thread sanitizer" build_and_test tsan core parallelism
