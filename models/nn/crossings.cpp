@@ -68,14 +68,11 @@ void Tape::start(std::size_t k, bool early) {
   if (to.g) c.coming = c.back(std::exchange(to.g, {}), early);
 }
 
-// Those of the crossings [first, last) that led to x, whose gradient is complete. A crossing of the other operand must
-// wait: its gradient is still to come.
+// The last of the crossings [first, last) that led to x, whose gradient is complete. One before it must wait for what
+// this one brings, and a crossing of the other operand for that one's gradient.
 void Tape::start_towards(Var x, std::size_t first, std::size_t last) {
   for (std::size_t k = last; k-- > first;)
-    if (crossings_[k].to == x.id) {
-      start(k, true);
-      x = {crossings_[k].from};
-    }
+    if (crossings_[k].to == x.id) return start(k, true);
 }
 
 Communicator& Tape::group(MeshAxes over, bool early) const {

@@ -110,8 +110,9 @@ Tensor Tape::to_add_to(Var v, Write& write) {
     return parameter_gradient(v);
   }
   write = x.g ? Write::accumulate : Write::replace;
+  // What stands for a weight gathers a sum over all rows, like the weight's own gradient.
   if (!x.g)
-    x.g = fresh(local_shape(x.dims, x.states), context_.dtype, End::high);
+    x.g = fresh(local_shape(x.dims, x.states), patient(v) ? wide(context_.dtype) : context_.dtype, End::high);
   else if (!x.g.sole_owner()) {
     Tensor own = fresh(x.g.shape(), x.g.dtype(), End::high);
     context_.stream.copy(own, x.g);

@@ -35,6 +35,8 @@ inline const std::vector<Layout> kLayouts = {
     {"y2_x2", 4, R"({"mesh": [["y", 2], ["x", 2]], "axes": {"embed": "y", "heads": "x", "mlp": "x", "vocab": "x"}})"},
     {"data2_y2_x2", 8,
      R"({"mesh": [["data", 2], ["y", 2], ["x", 2]], "axes": {"batch": "data", "embed": "y", "heads": "x", "mlp": "x", "vocab": "x"}})"},
+    {"tensor2_2_sequence_within", 4,
+     R"({"mesh": [["depth", 2], ["x", 2]], "axes": {"heads": ["depth", "x"], "mlp": ["depth", "x"], "vocab": ["depth", "x"], "sequence": "x"}, "overlap": ["input_gradient"]})"},
     {"tensor2_sequence", 2,
      R"({"mesh": [["x", 2]], "axes": {"heads": "x", "mlp": "x", "vocab": "x", "sequence": "x"}})"},
     {"data2_tensor4_sequence", 8,

@@ -111,7 +111,7 @@ LawSpace::LawSpace(std::string model, int ranks, const Backend& backend)
   const auto factor = [this](FactorNumber k, const char* name, std::vector<std::string> values) {
     factors_[k] = {name, std::move(values)};
   };
-  factor(kRest, "rest", {"", "sequence", "embed", "mlp alone", "heads alone"});
+  factor(kRest, "rest", {"", "sequence", "embed", "mlp alone", "heads alone", "sequence within depth"});
   factor(kPassing, "passing", {"", "heads", "mlp", "vocab", "heads mlp vocab", "embed"});
   factor(kStore, "store",
          {"", "zero1", "zero2", "zero3", "zero3 kept", "hybrid", "optimizer everywhere", "weights everywhere"});
@@ -144,6 +144,10 @@ const std::string& LawSpace::value(const Choice& choice, std::size_t factor) con
   return choice[factor] == kOpen ? open : factors_[factor].values[static_cast<std::size_t>(choice[factor])];
 }
 
+// Heads, MLP and vocabulary are cut over two mesh axes, the sequence rests on the inner one: what a layer reads is
+// gathered on one and lent on the other.
+bool LawSpace::tensor_on_depth(const Choice& choice) const { return value(choice, kRest) == "sequence within depth"; }
+
 // The mesh axes of these that have more than one rank.
 std::vector<std::string> LawSpace::real(const Choice& choice, const std::vector<std::string>& mesh_axes) const {
   std::vector<std::string> found;
@@ -158,11 +162,12 @@ bool LawSpace::lawful_on_mesh(const Choice& choice) const {
   if (choice[kRest] > 0 && extent(choice, "x") == 1) return false;
   // A table whose words lie on x keeps its features whole on y too: a nested cut cannot begin outside.
   if (value(choice, kRest) == "embed" && extent(choice, "y") > 1) return false;
+  if (tensor_on_depth(choice) && (extent(choice, "depth") == 1 || choice[kStore] > 0)) return false;
   if (choice[kPassing] > 0) {
     const bool embed = value(choice, kPassing) == "embed";
     if (extent(choice, embed ? "x" : "y") == 1) return false;
     const std::string& rest = value(choice, kRest);
-    if (embed && (rest == "sequence" || rest == "embed")) return false;  // both mean the residual stream on x
+    if (embed && (rest.starts_with("sequence") || rest == "embed")) return false;  // both mean the residual stream on x
   }
   if (choice[kStore] > 0) {
     const std::string& store = value(choice, kStore);
@@ -183,7 +188,7 @@ std::int64_t LawSpace::micro_batches(const Choice& choice) const {
 }
 
 std::int64_t LawSpace::own_rows(const Choice& choice) const {
-  return size_.batch / (extent(choice, "data") * extent(choice, "depth"));
+  return size_.batch / (extent(choice, "data") * (tensor_on_depth(choice) ? 1 : extent(choice, "depth")));
 }
 
 bool LawSpace::lawful_in_time(const Choice& choice) const {
@@ -198,12 +203,14 @@ Json LawSpace::axes(const Choice& choice) const {
     const std::vector<std::string> where = real(choice, candidates);
     if (!where.empty()) axes.set(axis, list(where));
   };
-  rest("batch", {"data", "depth"});
+  const bool nested = tensor_on_depth(choice);
+  rest("batch", nested ? std::vector<std::string>{"data"} : std::vector<std::string>{"data", "depth"});
   const std::string& on_x = value(choice, kRest);  // of the residual stream, beside heads, mlp and vocab
-  rest("sequence", on_x == "sequence" ? std::vector<std::string>{"c", "x"} : std::vector<std::string>{"c"});
+  rest("sequence", on_x.starts_with("sequence") ? std::vector<std::string>{"c", "x"} : std::vector<std::string>{"c"});
   rest("embed", on_x == "embed" ? std::vector<std::string>{"y", "x"} : std::vector<std::string>{"y"});
   for (const std::string axis : {"heads", "mlp", "vocab"})
-    if (!on_x.ends_with("alone") || on_x.starts_with(axis)) rest(axis.c_str(), {"x"});
+    if (!on_x.ends_with("alone") || on_x.starts_with(axis))
+      rest(axis.c_str(), nested ? std::vector<std::string>{"depth", "x"} : std::vector<std::string>{"x"});
   return axes;
 }
 

@@ -47,6 +47,7 @@ class LawSpace {
   std::vector<std::string> real(const Choice&, const std::vector<std::string>& mesh_axes) const;
   std::int64_t micro_batches(const Choice&) const;
   std::int64_t own_rows(const Choice&) const;
+  bool tensor_on_depth(const Choice&) const;
   bool lawful_on_mesh(const Choice&) const;
   bool lawful_in_time(const Choice&) const;
   Json table(const Choice&) const;

@@ -193,6 +193,17 @@ cudaError_t enqueue_kernel(Launch, cudaStream_t);
 cudaError_t allow_shared(const void* kernel, std::size_t bytes);
 cudaError_t attributes(cudaFuncAttributes*);
 void add_words(std::vector<std::uintptr_t>&, const void* argument, std::size_t bytes);
+// Bytes between the members of a struct hold whatever lay there before, a pointer of another launch perhaps: they are
+// cleared where the compiler can do that; else only arguments that are pointers themselves are looked at.
+template <class T>
+void add_argument(std::vector<std::uintptr_t>& words, T value) {
+#if __has_builtin(__builtin_clear_padding)
+  __builtin_clear_padding(&value);
+  add_words(words, &value, sizeof value);
+#else
+  if constexpr (std::is_pointer_v<T>) add_words(words, &value, sizeof value);
+#endif
+}
 }  // namespace standin
 
 // As the real header's template, which hands a typed kernel to the untyped function. Here the types stay known: a
@@ -202,7 +213,7 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 blocks, dim3 th
                              std::size_t shared_bytes = 0, cudaStream_t stream = nullptr) {
   standin::Launch launch{reinterpret_cast<const void*>(kernel), blocks, threads, shared_bytes, {}, {}};
   [&]<std::size_t... i>(std::index_sequence<i...>) {
-    (standin::add_words(launch.words, arguments[i], sizeof(Parameters)), ...);
+    (standin::add_argument(launch.words, *static_cast<std::remove_cv_t<Parameters>*>(arguments[i])), ...);
     auto values =
         std::make_shared<const std::tuple<Parameters...>>(*static_cast<std::remove_cv_t<Parameters>*>(arguments[i])...);
     launch.thread = [kernel, values] { kernel(std::get<i>(*values)...); };
