@@ -39,6 +39,7 @@ class ForwardingCommunicator : public Communicator {
   bool help_sends() noexcept override { return right_->help_sends(); }
   bool on_streams() const override { return right_->on_streams(); }
   void travel_in_bulk() override { right_->travel_in_bulk(); }
+  void settle() override { right_->settle(); }
   void prepare_passing() override { right_->prepare_passing(); }
 
  protected:

@@ -331,6 +331,7 @@ void Engine::send_settings(std::int64_t step) {
 // Nothing is under way: what the courier carried belongs to this rank's bill.
 void Engine::settle_accounts() {
   if (Courier* courier = mesh_.courier()) courier->settle_accounts(ledger_);
+  mesh_.world().settle();
 }
 
 void Engine::finish_step() {

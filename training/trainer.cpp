@@ -78,7 +78,11 @@ std::optional<StepReport> Trainer::step(const Dataset& data, std::int64_t step) 
   return inside_->engine.report_before();
 }
 
-std::optional<StepReport> Trainer::flush() { return inside_->engine.report_last(); }
+std::optional<StepReport> Trainer::flush() {
+  auto last = inside_->engine.report_last();
+  inside_->engine.settle_accounts();  // all that was sent on streams is through now
+  return last;
+}
 EvaluationReport Trainer::evaluate(const Dataset& data) {
   return attended(inside_->mesh, [&] { return inside_->engine.evaluate(&data); });
 }

@@ -129,6 +129,7 @@ class NcclGroup : public Group {
   bool failed() noexcept override { return host_->failed(); }
   bool on_streams() const override { return true; }
   void travel_in_bulk() override { bulk_ = true; }
+  void settle() override { station_->settle(); }
   void prepare_passing() override {
     if (size() == 1 || up_) return;
     up_ = std::make_unique<Way>(*station_, *host_);
@@ -184,7 +185,8 @@ class NcclGroup : public Group {
       require(&tensor.device() == &station_->device(),
               "{} in group {} was given numbers on device {}: over NCCL they lie on this rank's own, {}", words(header),
               name(), tensor.device().name(), station_->device().name());
-    station_->settle();
+    const bool captured = is_captured(cuda_stream(producer));
+    if (!captured) station_->settle();
     station_->enter_device();
     *account_ = ledger();
     const cudaStream_t stream = cuda_stream(*lane.stream);
@@ -192,7 +194,6 @@ class NcclGroup : public Group {
     passage->header = header, passage->group = name(), passage->tensors = std::move(tensors);
     passage->account = account_;
     Mark(cuda_stream(producer)).hold_up(stream);
-    const bool captured = is_captured(stream);
     if (!captured) passage->begin.emplace(stream);
     connection.call(words(header) + " in group " + name(), [&](ncclComm_t comm) { return calls(comm, stream); });
     passage->end.emplace(stream);

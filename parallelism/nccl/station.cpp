@@ -91,13 +91,14 @@ void Station::watch_over(Lane& lane, std::shared_ptr<Passage> passage) {
 // Seconds are known only when a message is through, so they are booked when the rank comes here next: those of the last
 // messages of a step, in the step after it.
 void Station::settle() {
+  enter_device();
   std::vector<std::shared_ptr<Passage>> complete;
   {
     const std::lock_guard lock(mutex_);
+    collect();
     complete.swap(complete_);
   }
   if (complete.empty()) return;
-  enter_device();
   std::vector<std::shared_ptr<Passage>> later;
   for (const auto& passage : complete) {
     if (passage->after && !passage->after->reached())
@@ -157,29 +158,32 @@ void Station::look() {
   }
 }
 
+void Station::collect() {
+  for (const auto& known : lanes_)
+    if (const auto lane = known.lock())
+      while (!lane->under_way.empty() && lane->under_way.front()->end->reached()) {
+        complete_.push_back(lane->under_way.front());
+        lane->under_way.pop_front();
+      }
+}
+
 // What is amiss; empty: nothing. A message is late when it is not through so long after it could begin: after its own
 // numbers were there and the message before it through.
 std::string Station::trouble() {
   const std::lock_guard lock(mutex_);
+  collect();
   const auto now = std::chrono::steady_clock::now();
   for (const auto& known : lanes_) {
     const auto lane = known.lock();
-    if (!lane) continue;
-    while (!lane->under_way.empty()) {
-      const auto& head = lane->under_way.front();
-      if (!head->begin->reached()) break;
-      if (head->end->reached()) {
-        complete_.push_back(head);
-        lane->under_way.pop_front();
-        continue;
-      }
-      if (!head->seen) head->seen = now;
-      if (now - *head->seen < std::chrono::duration<double>(timeout_seconds_)) break;
-      return fmt::format(
-          "{} in group {} over NCCL was not through {:g} s after it could begin: another rank has not come, or said "
-          "another operation, count or type. If that work is only slow, raise --timeout",
-          words(head->header), head->group, timeout_seconds_);
-    }
+    if (!lane || lane->under_way.empty()) continue;
+    const auto& head = lane->under_way.front();
+    if (!head->begin->reached()) continue;
+    if (!head->seen) head->seen = now;
+    if (now - *head->seen < std::chrono::duration<double>(timeout_seconds_)) continue;
+    return fmt::format(
+        "{} in group {} over NCCL was not through {:g} s after it could begin: another rank has not come, or said "
+        "another operation, count or type. If that work is only slow, raise --timeout",
+        words(head->header), head->group, timeout_seconds_);
   }
   for (Connection* connection : connections_)
     if (std::string text = connection->trouble(); !text.empty()) return text;

@@ -89,6 +89,7 @@ class Station {
   void look_around();
   void look();
   std::string trouble();
+  void collect();  // moves what is through to complete_; with the mutex held
   void give_all_up() noexcept;
   static void book(const Passage&);
 
