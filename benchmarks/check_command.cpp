@@ -8,6 +8,7 @@
 
 #include "benchmarks/commands.h"
 #include "benchmarks/harness/environment.h"
+#include "benchmarks/harness/gpus.h"
 #include "benchmarks/harness/interruption.h"
 #include "benchmarks/harness/mllog.h"
 #include "benchmarks/harness/text.h"
@@ -113,10 +114,13 @@ int check_command(const CheckOptions& options, const WrapWorld& wrap) {
   refuse_accidental_singletons(launcher, how.world, false);
   const Backend& backend = backend_named(options.backend);
   refuse_unknown_model(options.model);
-  require(backend.name != "counting", "--backend counting holds no numbers to compare: use reference or cpu");
+  require(backend.name != "counting", "--backend counting holds no numbers to compare: use reference, cpu or cuda");
   constexpr int kRanks = 4;
   how.options.ranks = options.ranks.value_or(how.world == "mpi" ? launcher.ranks : kRanks);
   how.options.timeout_seconds = options.timeout_seconds;
+  how.devices = device_choice(options.gpus, options.timeout_seconds);
+  refuse_gpu_options(backend, options.gpus);
+  if (backend.devices && how.world == "threads") backend.devices();  // throws where there is none
   how.wrap = wrap;
   const bool speaks = how.world == "threads" || launcher.rank == 0;
   if (how.world == "mpi" && launcher.ranks > 1)

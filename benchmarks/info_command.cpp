@@ -5,6 +5,7 @@
 #include "benchmarks/commands.h"
 #include "benchmarks/harness/cores.h"
 #include "benchmarks/harness/environment.h"
+#include "benchmarks/harness/gpus.h"
 #include "benchmarks/harness/locate.h"
 #include "benchmarks/harness/text.h"
 #include "core/build.h"
@@ -81,6 +82,8 @@ int info_command() {
   machine.row({"system", system_name()});
   machine.row({"binding", binding_description()});
   fmt::print("Machine\n{}\n", machine.text());
+
+  fmt::print("GPUs\n{}\n", devices_text());
 
   TextTable ways({{"", Align::left}, {"", Align::left}, {"", Align::left}});
   for (const Backend& backend : backends())

@@ -146,13 +146,24 @@ std::string slip(const CLI::App& app, int count, const char* const* words) {
   return {};
 }
 
+void add_gpu_options(CLI::App& app, DeviceOptions& gpus) {
+  app.add_option("--devices", gpus.devices, "GPUs that the ranks of a host take in turn, such as 0,1 [all]");
+  app.add_flag("--share-devices", gpus.share, "accept several ranks on one GPU; messages go through host memory then");
+  app.add_option(
+         "--collectives", gpus.collectives,
+         "how numbers of GPUs travel: nccl, host (through host memory), or auto: NCCL where it is built and each "
+         "rank has a GPU of its own")
+      ->check(CLI::IsMember({"auto", "nccl", "host"}))
+      ->capture_default_str();
+}
+
 void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
   app.add_option("suite", run.suite, "suite by name (quadrille list) or a .json file")->required();
   app.add_option("--strategy", run.strategy,
                  "strategy by name or a .json file [suite's own; else serial, or data for several ranks]");
   app.add_option("--ranks", run.ranks, "how many ranks [1, or what the launcher started]")
       ->check(CLI::Range(1, 1 << 24));
-  app.add_option("--backend", run.backend, "how ranks compute [cpu]");
+  app.add_option("--backend", run.backend, "how ranks compute: cpu, cuda or reference [cpu]");
   app.add_option("--steps", run.steps, "stop after so many steps (training.steps); the rate decays as in the whole run")
       ->check(whole(1));
   app.add_option("--seed", run.seed, "of the first run; run i adds i (run.seed)")->check(whole(0));
@@ -175,10 +186,11 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
   app.add_option("--check-replicas", run.check_replicas,
                  "compare what several ranks hold alike after every so many steps, and name the tensor that drifts")
       ->check(whole(1));
-  app.add_option(
-      "--links", run.links,
-      "BYTES_PER_S,SECONDS: slow every message down to links of this bandwidth and latency; evidence is then "
-      "\"emulated\", never a timed claim");
+  app.add_option("--links", run.links,
+                 "BYTES_PER_S[,SECONDS]: slow every message down to links of this bandwidth and latency (0 if left "
+                 "out); evidence is then "
+                 "\"emulated\", never a timed claim");
+  add_gpu_options(app, run.gpus);
   app.add_flag("--dry-run", run.dry_run,
                "print the resolved suite with the origin of each value, and the plan; train nothing");
   app.add_flag("--allow-singleton", run.allow_singleton,
@@ -213,6 +225,7 @@ void add_check(CLI::App& app, CheckOptions& check) {
   app.add_option("--backend", check.backend, "how ranks compute in f32, and in f64 if it can; else reference does")
       ->capture_default_str();
   app.add_option("--world", check.world, "threads or mpi [mpi under a launcher, else threads]");
+  add_gpu_options(app, check.gpus);
   app.add_option("--timeout", check.timeout_seconds, "seconds that a rank waits for the others")
       ->check(real(false))
       ->capture_default_str();

@@ -15,6 +15,13 @@ inline constexpr int kGood = 0, kFailure = 1, kBadInput = 2, kStuck = 3, kNotRea
                      kDiffers = 7;  // kStuck is kExitStuckRank of parallelism/world.h
 }  // namespace exit_code
 
+// Which GPUs ranks take, and how their messages travel.
+struct DeviceOptions {
+  std::string devices;  // "0,1"; empty: all there are
+  std::string collectives = "auto";
+  bool share = false;
+};
+
 struct RunOptions {
   std::string suite;
   std::optional<std::string> strategy, backend;
@@ -27,6 +34,7 @@ struct RunOptions {
   std::int64_t check_replicas = 0;  // compare replicated tensors after every so many steps; 0: never
   std::string out, data = "data", trace;
   std::string links;  // "BYTES_PER_S,SECONDS": emulate links of this bandwidth and latency; empty: none
+  DeviceOptions gpus;
   bool dry_run = false, allow_singleton = false, oversubscribe = false;
 };
 
@@ -52,6 +60,7 @@ struct CheckOptions {
   std::string model = "gpt", backend = "cpu", world;  // world empty: mpi under a launcher, else threads
   std::optional<int> ranks;
   double timeout_seconds = 60;
+  DeviceOptions gpus;
 };
 
 enum class Verb : std::uint8_t { none, run, plan, score, compare, check, data, list, info };

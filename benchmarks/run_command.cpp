@@ -6,6 +6,7 @@
 
 #include "benchmarks/commands.h"
 #include "benchmarks/harness/cores.h"
+#include "benchmarks/harness/gpus.h"
 #include "benchmarks/harness/interruption.h"
 #include "benchmarks/harness/session.h"
 #include "benchmarks/harness/text.h"
@@ -40,7 +41,13 @@ int run_command(const RunOptions& options, const RunClock& clock, std::atomic<bo
   require(kind.name != "counting",
           "world counting computes nothing, so nothing can be trained in it; use quadrille plan");
   refuse_accidental_singletons(launcher, world, options.allow_singleton);
-  backend_named(options.backend.value_or("cpu"));
+  const Backend& backend = backend_named(options.backend.value_or("cpu"));
+  refuse_gpu_options(backend, options.gpus);
+  if (backend.devices && world == "threads") backend.devices();  // throws where there is none
+  require(!backend.devices || options.links.empty(),
+          "--links slows messages of the host down; those between GPUs travel in the order of streams, so leave it out "
+          "with --backend {}",
+          backend.name);
   if (!options.links.empty()) links_from_text(options.links);
   if (!options.out.empty()) refuse_used_folder(options.out);
 

@@ -31,6 +31,12 @@ Tensor Device::empty(const Shape& shape, DType dtype) {
   return Tensor(std::make_shared<DeviceStorage>(*this, allocate(bytes), bytes), shape, dtype);
 }
 
+void check_copy(const Tensor& to, const Tensor& from) {
+  if (to.count() != from.count() || to.dtype() != from.dtype())
+    fail("copy of {} {} into {} {}: counts and types must agree", from.shape().text(), name_of(from.dtype()),
+         to.shape().text(), name_of(to.dtype()));
+}
+
 std::unique_ptr<Replay> Stream::keep_work(const std::function<void()>&) { return nullptr; }
 
 std::unique_ptr<Device> Device::host_side() { return make_host_device(); }
@@ -49,12 +55,6 @@ class HostEvent : public Event {
  private:
   Clock::time_point at_ = Clock::now();
 };
-
-void check_copy(const Tensor& to, const Tensor& from) {
-  if (to.count() != from.count() || to.dtype() != from.dtype())
-    fail("copy of {} {} into {} {}: counts and types must agree", from.shape().text(), name_of(from.dtype()),
-         to.shape().text(), name_of(to.dtype()));
-}
 
 // Work is done at once by the calling thread, so there is nothing to wait for.
 class HostStream : public Stream {
@@ -118,5 +118,6 @@ class CountingDevice : public Device {
 
 std::unique_ptr<Device> make_host_device() { return std::make_unique<HostDevice>(); }
 std::unique_ptr<Device> make_counting_device() { return std::make_unique<CountingDevice>(); }
+std::unique_ptr<Stream> make_host_stream(Device& device) { return std::make_unique<HostStream>(device); }
 
 }  // namespace quadrille

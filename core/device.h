@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "core/tensor.h"
@@ -67,7 +68,18 @@ class Device {
   std::atomic<std::int64_t> bytes_now_ = 0, bytes_peak_ = 0;  // tickets of other threads may free
 };
 
+// One of the devices that this process may open, by its index among them.
+struct DeviceFacts {
+  std::string name;  // "NVIDIA H200"
+  std::string id;    // the same for one device whatever process of the host asks
+  std::int64_t bytes = 0, free_bytes = 0;
+  std::string kind;  // "compute capability 9.0"
+};
+
 std::unique_ptr<Device> make_host_device();  // large blocks on huge pages where the system allows
 std::unique_ptr<Device> make_counting_device();
+// What a host device's streams are: work is done at once by the calling thread.
+std::unique_ptr<Stream> make_host_stream(Device&);
+void check_copy(const Tensor& to, const Tensor& from);  // what every Stream::copy demands; throws Error
 
 }  // namespace quadrille

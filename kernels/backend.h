@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/device.h"
 #include "kernels/ops.h"
@@ -15,7 +17,7 @@
 namespace quadrille {
 
 struct Backend {
-  std::string_view name;                              // "reference", "cpu", "counting"
+  std::string_view name;                              // "reference", "cpu", "cuda", "counting"
   std::unique_ptr<Device> (*open_device)(int index);  // null when absent
   const Ops& (*ops)();                                // null when absent
   void (*use_threads)(int count);   // called once by each rank thread; null where threads mean nothing
@@ -26,6 +28,10 @@ struct Backend {
   std::int64_t (*scratch_held)() = nullptr;                                        // by the calling rank thread now
   bool computes_f64 = true;                                                        // false: not f64
   bool tensor_cores = false;         // computes tf32, and bf16 as fast as it should be; false: bf16 is emulated
+  // Where ranks take a device each: all there are, and the versions of what drives them; they throw Error where none can
+  // be used. Null where the host computes, for any number of ranks.
+  std::vector<DeviceFacts> (*devices)() = nullptr;
+  std::vector<std::pair<std::string, std::string>> (*versions)() = nullptr;
   std::int64_t attention_block = 1;  // query tokens that attention takes at once, see kernels/bills.h
 };
 
@@ -37,6 +43,7 @@ const Ops& reference_ops();  // kernels/reference
 const Ops& counting_ops();   // kernels/counting, bills like `reference`
 // Bills like a back end whose attention takes that many query tokens at once: the forecast of its run.
 std::unique_ptr<Ops> make_counting_ops(std::int64_t attention_block);
-const Backend& cpu_backend();  // kernels/cpu, or kernels/cpu/absent.cpp
+const Backend& cpu_backend();   // kernels/cpu, or kernels/cpu/absent.cpp
+const Backend& cuda_backend();  // kernels/cuda, or kernels/cuda/absent.cpp
 
 }  // namespace quadrille

@@ -84,7 +84,7 @@ inline Cost bill_embedding_backward(const Tensor& dtable, const Tensor& dout, co
 }
 
 // How many keys, from the first on, the query token at `token` of this call may see.
-inline std::int64_t visible_keys(const Attention& how, std::int64_t token) {
+constexpr std::int64_t visible_keys(const Attention& how, std::int64_t token) {
   if (!how.causal) return how.kv_tokens;
   const std::int64_t seen = position_of(how.q_first, how.q_jump, token) - how.kv_first + 1;
   const std::int64_t before = std::min(how.kv_jump.after, how.kv_tokens);  // keys before their jump
@@ -92,7 +92,7 @@ inline std::int64_t visible_keys(const Attention& how, std::int64_t token) {
          std::clamp<std::int64_t>(seen - how.kv_jump.by - before, 0, how.kv_tokens - before);
 }
 // The reverse: the first query token of this causal call that sees key `key`; q_tokens or more when none does.
-inline std::int64_t first_seeing(const Attention& how, std::int64_t key) {
+constexpr std::int64_t first_seeing(const Attention& how, std::int64_t key) {
   const std::int64_t token = position_of(how.kv_first, how.kv_jump, key) - how.q_first;
   if (token < how.q_jump.after) return std::max<std::int64_t>(token, 0);
   return std::max(token - how.q_jump.by, how.q_jump.after);

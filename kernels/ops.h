@@ -48,7 +48,7 @@ struct Norm {
 struct Jump {
   std::int64_t after = 0, by = 0;
 };
-inline std::int64_t position_of(std::int64_t first, const Jump& jump, std::int64_t token) {
+constexpr std::int64_t position_of(std::int64_t first, const Jump& jump, std::int64_t token) {
   return first + token + (token >= jump.after ? jump.by : 0);
 }
 

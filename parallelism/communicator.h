@@ -2,8 +2,8 @@
 // A group of ranks and the messages between them. Every wait has a deadline, every message a sequence-numbered header:
 // when ranks disagree about what comes next, or one does not come, the world is poisoned first and then the exception
 // travels; its one message names rank, host, operation, sequence number and who had not arrived. Sums run in rank
-// order, element by element, so results do not depend on how messages are cut. Implemented by threads/, mpi/ and
-// counting/.
+// order, element by element, so results do not depend on how messages are cut; NCCL alone has an order of its own.
+// Implemented by threads/, mpi/, counting/, nccl/ and staged.cpp.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ class [[nodiscard]] Ticket {
 
 // Collectives block until all members have come, so ranks that share several groups must come to them in one order. A
 // communicator is used by one thread at a time; different ones of a rank may be used by different threads at once (a
-// second thread: courier.h). Tensors lie on the host (in the counting world anywhere).
-// In place: the part of a gather or scatter may be the rank's own part of the whole.
+// second thread: courier.h). Tensors lie on the host; on the device where nccl/ or staged.cpp stand before the world,
+// in the counting world anywhere. In place: the part of a gather or scatter may be the rank's own part of the whole.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -74,6 +74,8 @@ class Communicator {
 
   // Wakes everyone who waits, or will wait, in any group of this world with this message. Never throws.
   virtual void poison(const std::string& message) noexcept = 0;
+  // Whether the world has failed, as far as this rank has heard; looks for news. Any thread may ask.
+  virtual bool failed() noexcept = 0;
 
   // Traffic of this group goes to this ledger (inherited by later splits); null: nowhere.
   virtual void report_to(Ledger*) = 0;
@@ -85,6 +87,16 @@ class Communicator {
   // Helps messages on their way that were sent and have not left yet; true while there are any. All other functions do
   // so too: this one is for a thread that has nothing else to do while the rank computes. Never throws.
   virtual bool help_sends() noexcept { return false; }
+
+  // Whether messages travel on streams of the device, beside the maths, as they are: they are begun when a call
+  // returns, and Ticket::wait makes the consumer's stream wait, not the host. Then no courier is needed.
+  virtual bool on_streams() const { return false; }
+  // Of such a world: from now on this group's collectives travel with the bulk, in no order with those of the groups
+  // that were not told so.
+  virtual void travel_in_bulk() {}
+  // A collective call: sends and receives within this group will follow, so connections for them are made now. Where
+  // nobody calls it they are made at the first message.
+  virtual void prepare_passing() {}
 };
 
 }  // namespace quadrille

@@ -33,9 +33,13 @@ class ForwardingCommunicator : public Communicator {
   void barrier() override { right_->barrier(); }
   std::vector<Json> exchange(const Json& mine) override { return right_->exchange(mine); }
   void poison(const std::string& message) noexcept override { right_->poison(message); }
+  bool failed() noexcept override { return right_->failed(); }
   void report_to(Ledger* ledger) override { right_->report_to(ledger); }
   void sleep_in_waits() override { right_->sleep_in_waits(); }
   bool help_sends() noexcept override { return right_->help_sends(); }
+  bool on_streams() const override { return right_->on_streams(); }
+  void travel_in_bulk() override { right_->travel_in_bulk(); }
+  void prepare_passing() override { right_->prepare_passing(); }
 
  protected:
   std::unique_ptr<Communicator> right_;

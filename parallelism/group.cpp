@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallelism/group.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -45,6 +46,12 @@ bool overlap(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
+std::function<int(int rank)> colours_of(std::vector<int> members, int colour) {
+  return [members = std::move(members), colour](int rank) {
+    return std::find(members.begin(), members.end(), rank) != members.end() ? colour : ~colour;
+  };
+}
+
 class Group::Awaited : public Ticket::Pending {
  public:
   Awaited(std::shared_ptr<Ticket::Pending> inner, Bill bill) : inner_(std::move(inner)), bill_(std::move(bill)) {}
@@ -68,7 +75,7 @@ Header Group::next(Operation operation, const Tensor* counted, Reduce reduce, in
 void Group::expect_tensor(Operation operation, const Tensor& tensor) const {
   const std::string kind = kind_of({operation});
   require(static_cast<bool>(tensor), "{} in group {} was given no tensor", kind, name_);
-  require(!host_numbers_only_ || tensor.device().on_host(),
+  require(moves_ != Moves::host_numbers || tensor.device().on_host(),
           "{} in group {}: this world moves numbers that lie on the host, these lie on device {}", kind, name_,
           tensor.device().name());
 }
@@ -93,13 +100,30 @@ void Group::expect_peer(Operation operation, int peer) const {
 Ticket Group::run(const Header& header, const Tensor& out, const Tensor& in, Stream& producer) {
   const bool alone = size_ == 1;
   Bill bill(alone ? nullptr : ledger_, header, rank_, size_, name_);
-  producer.synchronize();
+  Ticket ticket;
   if (!alone)
-    collective(header, out, in);
+    ticket = begin(header, out, in, producer);
   else if (out.data() != in.data())
     producer.copy(out, in);
-  bill.complete(host_numbers_only_);
+  bill.complete(takes_time());
+  return ticket;
+}
+
+Ticket Group::begin(const Header& header, const Tensor& out, const Tensor& in, Stream& producer) {
+  producer.synchronize();
+  collective(header, out, in);
   return {};
+}
+
+void Group::begin_send(const Header& header, const Tensor& tensor, int to, Stream& producer) {
+  producer.synchronize();
+  post(header, tensor, to);
+}
+
+std::shared_ptr<Ticket::Pending> Group::begin_receive(const Header& header, const Tensor& tensor, int from,
+                                                      Stream& producer) {
+  producer.synchronize();
+  return await(header, tensor, from);
 }
 
 Ticket Group::all_reduce(const Tensor& inout, Reduce reduce, Stream& producer) {
@@ -143,9 +167,8 @@ Ticket Group::send(const Tensor& tensor, int to, Stream& producer) {
   const Header header{
       Operation::send, tensor.dtype(), Reduce::sum, -1, tensor.count(), ++sent_[static_cast<std::size_t>(to)]};
   Bill bill(ledger_, header, rank_, size_, name_);
-  producer.synchronize();
-  post(header, tensor, to);
-  bill.complete(host_numbers_only_);
+  begin_send(header, tensor, to, producer);
+  bill.complete(takes_time());
   return {};
 }
 
@@ -157,11 +180,10 @@ Ticket Group::receive(const Tensor& tensor, int from, Stream& producer) {
   const Header header{
       Operation::receive, tensor.dtype(), Reduce::sum, -1, tensor.count(), ++received_[static_cast<std::size_t>(from)]};
   Bill bill(ledger_, header, rank_, size_, name_);
-  producer.synchronize();
-  auto pending = await(header, tensor, from);
-  if (pending) return Ticket(std::make_shared<Awaited>(std::move(pending), std::move(bill)));
-  bill.complete(host_numbers_only_);
-  return {};
+  auto pending = begin_receive(header, tensor, from, producer);
+  if (pending && takes_time()) return Ticket(std::make_shared<Awaited>(std::move(pending), std::move(bill)));
+  bill.complete(takes_time());
+  return Ticket(std::move(pending));
 }
 
 void Group::barrier() {

@@ -57,7 +57,7 @@ int colour(int rank, const std::vector<MeshAxis>& mesh, MeshAxes axes) {
 
 }  // namespace
 
-Mesh::Mesh(std::unique_ptr<Communicator> world, std::vector<MeshAxis> outer_to_inner, Courier* courier)
+Mesh::Mesh(std::unique_ptr<Communicator> world, std::vector<MeshAxis> outer_to_inner, Courier* courier, bool overlap)
     : world_(std::move(world)), axes_(std::move(outer_to_inner)), courier_(courier) {
   check(axes_, world_->size());
   at_ = place_of(world_->rank(), axes_);
@@ -65,7 +65,12 @@ Mesh::Mesh(std::unique_ptr<Communicator> world, std::vector<MeshAxis> outer_to_i
     if (real(set) != set) continue;
     const auto part = [&] { return world_->split([&](int rank) { return colour(rank, axes_, set); }, names(set)); };
     groups_[set] = part();
-    if (courier_) carried_[set] = carried_by(*courier_, part());
+    if (courier_) {
+      beside_[set] = carried_by(*courier_, part());
+    } else if (overlap && world_->on_streams()) {
+      beside_[set] = part();
+      beside_[set]->travel_in_bulk();
+    }
   }
 }
 
@@ -112,8 +117,8 @@ Communicator& Mesh::along(MeshAxes set) const {
 }
 
 Communicator& Mesh::beside(MeshAxes set) const {
-  const auto group = carried_.find(set);
-  return group != carried_.end() ? *group->second : along(set);
+  const auto group = beside_.find(set);
+  return group != beside_.end() ? *group->second : along(set);
 }
 
 std::unique_ptr<Communicator> Mesh::part_of(int m, const std::function<int(int place)>& colour_at,
@@ -134,7 +139,7 @@ std::unique_ptr<Communicator> Mesh::part_of(int m, const std::function<int(int p
 void Mesh::report_to(Ledger* ledger) const {
   world_->report_to(ledger);
   for (const auto& [axes, group] : groups_) group->report_to(ledger);
-  for (const auto& [axes, group] : carried_) group->report_to(ledger);
+  for (const auto& [axes, group] : beside_) group->report_to(ledger);
 }
 
 }  // namespace quadrille

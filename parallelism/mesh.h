@@ -29,8 +29,10 @@ class Mesh {
  public:
   // Throws Error: extents do not multiply to the world's size, a name twice, too many edges. A collective call. With a
   // courier (all ranks, or none), which must outlive the mesh, `beside` has groups of its own; an imaginary rank of the
-  // counting world has nothing to gain from one.
-  Mesh(std::unique_ptr<Communicator> world, std::vector<MeshAxis> outer_to_inner, Courier* = nullptr);
+  // counting world has nothing to gain from one. A world whose messages travel on streams needs none: `overlap` says
+  // whether there shall be groups for bulk.
+  Mesh(std::unique_ptr<Communicator> world, std::vector<MeshAxis> outer_to_inner, Courier* = nullptr,
+       bool overlap = false);
 
   int axes() const { return static_cast<int>(axes_.size()); }
   int extent(int mesh_axis) const { return axes_[static_cast<std::size_t>(mesh_axis)].extent; }
@@ -47,7 +49,8 @@ class Mesh {
   void report_to(Ledger*) const;        // traffic of every group
   Communicator& along(MeshAxes) const;  // throws Error unless real(axes) == axes and not empty
   // The same ranks under the same name, for messages that are started early or in bulk: carried by the courier if there
-  // is one (see carried_by for what holds then), otherwise `along` itself. The bits are the same.
+  // is one (see carried_by for what holds then), on the stream for bulk if the world has one, otherwise `along` itself.
+  // The bits are the same.
   Communicator& beside(MeshAxes) const;
   Courier* courier() const { return courier_; }  // null: there is none
   // A further group along one axis: its ranks whose places have this rank's colour. A collective call of the world.
@@ -59,7 +62,7 @@ class Mesh {
   std::vector<MeshAxis> axes_;
   std::vector<int> at_;
   Courier* courier_;
-  std::map<MeshAxes, std::unique_ptr<Communicator>> groups_, carried_;
+  std::map<MeshAxes, std::unique_ptr<Communicator>> groups_, beside_;
 };
 
 }  // namespace quadrille

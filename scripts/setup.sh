@@ -10,8 +10,8 @@ packages=(build-essential cmake ninja-build ccache libfmt-dev nlohmann-json3-dev
           libhwloc-dev libopenmpi-dev openmpi-bin zlib1g-dev libarchive-dev libutf8proc-dev)
 case "${1:-build}" in
   build) ;;
-  tests) packages+=(libgtest-dev python3) ;;
-  full) packages+=(libgtest-dev python3 git clang-16 clang-tidy-16 clang-format-16 libomp-16-dev) ;;
+  tests) packages+=(libgtest-dev libboost-context-dev python3) ;;
+  full) packages+=(libgtest-dev libboost-context-dev python3 git clang-16 clang-tidy-16 clang-format-16 libomp-16-dev) ;;
   *) echo "setup: unknown set \"$1\": use build, tests or full" >&2; exit 2 ;;
 esac
 

@@ -82,9 +82,7 @@ void Engine::open_pipeline() {
     stages_.emplace_back(blocks_, static_cast<int>(own.first), static_cast<int>(own.count));
   }
   tasks_ = tasks_of(pipeline.schedule, plan_.stage(), plan_.stages(), pipeline.chunks, micro_batches());
-  if (plan_.stages() > 1)
-    back_channel_ = mesh_.part_of(
-        pipeline.axis, [](int) { return 0; }, mesh_.name(pipeline.axis));
+  if (plan_.stages() > 1) onwards_.emplace(plan_, 1, ledger_), backwards_.emplace(plan_, -1, ledger_);
   const std::int64_t rows = own_rows(rows_per_micro_batch_).count, tokens = model_->tokens();
   const int under_way = may_replay() ? micro_batches() : in_flight(tasks_);
   for (int i = 0; i < under_way; ++i)
@@ -115,6 +113,20 @@ Usage Engine::usage() const {
     for (std::int64_t b = runs_[r].first; b < runs_[r].end(); ++b)
       u.stage_of[static_cast<std::size_t>(b)] = static_cast<int>(r) % plan_.stages();
   return u;
+}
+
+bool Engine::over_several_stages(std::size_t parameter) const {
+  const Usage u = usage();
+  const auto stage = [&](int block) { return u.stage_of[static_cast<std::size_t>(block)]; };
+  const std::vector<int>& users = u.blocks_of[parameter];
+  return std::any_of(users.begin(), users.end(), [&](int block) { return stage(block) != stage(users.front()); });
+}
+
+bool Engine::has_layers() const {
+  return std::any_of(stages_.begin(), stages_.end(), [this](const Stage& stage) {
+    return std::any_of(stage.blocks().begin(), stage.blocks().end(),
+                       [this](int b) { return blocks_[static_cast<std::size_t>(b)]->is_layer(); });
+  });
 }
 
 Slice Engine::own_rows(std::int64_t rows) const {
@@ -202,13 +214,17 @@ Flow Engine::take_in(Context& context, int run) {
   // A run without blocks passes on what the next one takes.
   Flow flow = rehearsal_.into[static_cast<std::size_t>(own.first)];
   flow.hidden = context.arena.empty(plan_.shape(flow.dims, flow.states), context.dtype, End::low);
-  mesh_.along(plan_.pipe()).receive(flow.hidden.flat(), neighbour(-1), *stream_).wait(*stream_);
+  onwards_->receive(flow.hidden, *stream_);
   return flow;
 }
 
-void Engine::hand_on(const Flow& flow, int run) {
-  if (run + 1 < static_cast<int>(runs_.size()))
-    mesh_.along(plan_.pipe()).send(flow.hidden.flat(), neighbour(1), *stream_).wait(*stream_);
+void Engine::hand_on(Flow flow, int run) {
+  if (run + 1 < static_cast<int>(runs_.size())) onwards_->send(std::move(flow.hidden), *stream_);
+}
+
+void Engine::settle_channels() {
+  for (auto* channel : {&onwards_, &backwards_})
+    if (*channel) (*channel)->settle(*stream_);
 }
 
 void Engine::forward(const Task& task, const Dataset* data, std::int64_t step) {
@@ -229,11 +245,11 @@ void Engine::backward(const Task& task) {
   if (run + 1 < static_cast<int>(runs_.size())) {
     const Flow& out = rehearsal_.into[static_cast<std::size_t>(runs_[static_cast<std::size_t>(run)].end())];
     gradient = arena_.empty(plan_.shape(out.dims, out.states), context_.dtype, End::high);
-    back_channel_->receive(gradient.flat(), neighbour(1), *stream_).wait(*stream_);
+    backwards_->receive(gradient, *stream_);
   }
   gradient = stages_[static_cast<std::size_t>(task.chunk)].backward(
       context_, *weights_, std::move(gradient), task.micro_batch, task.micro_batch + 1 == micro_batches());
-  if (run > 0) back_channel_->send(gradient.flat(), neighbour(-1), *stream_).wait(*stream_);
+  if (run > 0) backwards_->send(std::move(gradient), *stream_);
 }
 
 void Engine::step(const Dataset* data, std::int64_t step) {
@@ -319,6 +335,7 @@ void Engine::settle_accounts() {
 void Engine::finish_step() {
   const Ops& ops = context_.ops;
   phase("exchange", [&] {
+    settle_channels();
     weights_->finish();
     for (const Bucket& b : weights_->buckets())
       for (const Owned& o : b.owned)
@@ -370,6 +387,7 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
               run_of(c));
     }
   }
+  settle_channels();
   sum_over(evaluation_context_, totals_, mesh_.all());
   settle_accounts();
   EvaluationReport report;

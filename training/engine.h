@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "parallelism/schedule.h"
+#include "training/channel.h"
 #include "training/optimizer.h"
 #include "training/stage.h"
 #include "training/trainer.h"
@@ -45,6 +46,8 @@ class Engine {
   Parameters& parameters() { return parameters_; }
   Weights& weights() { return *weights_; }
   PipelineReport pipeline() const;
+  bool over_several_stages(std::size_t parameter) const;  // tied, and its blocks lie on more than one
+  bool has_layers() const;                                // this rank's stage has any
   const ModelDescription& model() const { return *model_; }
   const Plan& plan() const { return plan_; }
   Context& context() { return context_; }
@@ -58,7 +61,8 @@ class Engine {
   void forward(const Task&, const Dataset*, std::int64_t step);
   void backward(const Task&);
   Flow take_in(Context&, int run);
-  void hand_on(const Flow&, int run);
+  void hand_on(Flow, int run);
+  void settle_channels();  // nothing that this stage sent is under way
   void finish_step();
   void work_of_step(const Dataset*, std::int64_t step);
   bool may_replay() const;
@@ -68,7 +72,6 @@ class Engine {
   int micro_batches() const { return static_cast<int>(workload_.training.batch_size / rows_per_micro_batch_); }
   Slice own_rows(std::int64_t rows) const;
   int run_of(int chunk) const { return chunk * plan_.stages() + plan_.stage(); }
-  int neighbour(int distance) const { return (plan_.stage() + distance + plan_.stages()) % plan_.stages(); }
   bool at_an_end(int run) const { return run == 0 || run + 1 == static_cast<int>(runs_.size()); }
 
   const Workload& workload_;
@@ -89,8 +92,9 @@ class Engine {
   std::vector<MicroBatch> loaded_;  // of a step to be replayed, by micro-batch
   Arena arena_;
   Context context_, evaluation_context_;
-  std::int64_t rows_per_micro_batch_;           // over all ranks
-  std::unique_ptr<Communicator> back_channel_;  // gradients of the pipeline travel apart from activations
+  std::int64_t rows_per_micro_batch_;  // over all ranks
+  std::optional<Channel> onwards_,
+      backwards_;  // of activations, and apart from them of gradients; where there are stages
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<Optimizer> optimizer_;
   Tensor totals_;  // f64 [3]: Σ loss, Σ count, Σ g²

@@ -29,7 +29,8 @@ Counted count(const Workload& w, const Backend& backend, const std::vector<MeshA
     f.step_messages = ledger.messages();
     engine.evaluate(nullptr);
     f.memory = engine.memory();
-    if (backend.scratch_needed) f.memory.scratch = backend.scratch_needed(engine.model().head(), w.threads);
+    if (backend.scratch_needed && engine.has_layers())
+      f.memory.scratch = backend.scratch_needed(engine.model().head(), w.threads);
     f.parameters = engine.parameters().count();
     f.model_flops_full = kTrainingOverForward * engine.model().forward_flops(w.training.batch_size, false);
     f.model_flops_causal = kTrainingOverForward * engine.model().forward_flops(w.training.batch_size, true);

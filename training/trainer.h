@@ -98,8 +98,9 @@ Forecast forecast(const Workload&, const Backend& backend, int ranks, int rank);
 
 class Trainer {
  public:
-  // Builds weights (values are a function of the seed) and memory. A collective call of the mesh's world.
-  Trainer(const Workload&, const Mesh&, const Backend&, Ledger&);
+  // Builds weights (values are a function of the seed) and memory. A collective call of the mesh's world. The device is
+  // one of the back end's, opened before the world of the mesh was made (parallelism/rank_device.h).
+  Trainer(const Workload&, const Mesh&, const Backend&, Device&, Ledger&);
   ~Trainer();
   Trainer(Trainer&&) noexcept;
 
@@ -109,6 +110,7 @@ class Trainer {
   // Every window once, over all ranks; the same number on every rank.
   EvaluationReport evaluate(const Dataset&);
 
+  PipelineReport pipeline() const;
   MemoryReport memory() const;  // as allocated (arena: its peak so far)
   std::int64_t parameters() const;
   std::int64_t replayed_steps() const;  // done in one call of the device

@@ -8,6 +8,8 @@
 
 #include "benchmarks/harness/environment.h"
 #include "benchmarks/harness/peaks.h"
+#include "benchmarks/harness/placement.h"
+#include "benchmarks/harness/power.h"
 #include "benchmarks/harness/text.h"
 #include "benchmarks/harness/verdict.h"
 
@@ -57,6 +59,7 @@ void describe(Record& record, const Experiment& experiment) {
   record.strategy = experiment.strategy;
   for (const MeshAxis& edge : mesh_of(experiment.workload.strategy, experiment.ranks))
     record.mesh.emplace_back(edge.name, edge.extent);
+  if (const int replicas = key_value_replicas(experiment); replicas > 1) record.key_value_replicas = replicas;
   record.batch_size = experiment.workload.training.batch_size;
   record.tokens_per_row = experiment.tokens;
   record.evaluation_labels = experiment.data.evaluate ? experiment.data.evaluate->labels() : 0;
@@ -69,6 +72,7 @@ Json contribution_json(const RankLine& line, const RunTrace& trace) {
   Json json = Json::object();
   json.set("line", rank_line_json(line));
   json.set("training", tally_json(trace.training));
+  if (trace.power) json.set("power", power_json(*trace.power));
   return json;
 }
 
@@ -80,8 +84,13 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
   record.seed = facts.seed;
   record.started_utc = text_utc(facts.started_unix);
   record.timed_claims = facts.timed_claims;
+  if (!facts.gpus.is_null()) {
+    record.environment.set("gpus", facts.gpus);
+    record.environment.set("messages_between_gpus", facts.way);
+  }
   if (!facts.links.empty()) record.evidence = "emulated";
   record.parameters = facts.parameters;
+  if (facts.pipeline.stages > 1) record.pipeline = facts.pipeline;
   record.steps = trace.steps;
   record.evaluations = trace.evaluations;
   record.stop_reason = trace.stop_reason;
@@ -90,12 +99,15 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
   record.phases_seconds = trace.training.phases;
 
   std::vector<Tally> training;
+  std::vector<Power> hosts;
   for (const Json& part : contributions) {
     RankLine& line = record.rank_lines.emplace_back(rank_line_from(part.at("line")));
     training.push_back(tally_from(part.at("training")));
     line.phases_seconds = training.back().phases;
+    if (const Json* power = part.find("power")) hosts.push_back(power_from(*power));
     record.flops.training += training.back().work;
   }
+  record.power = power_of_all(hosts);
   record.traffic = traffic_lines(training);
   record.flops.steps = static_cast<std::int64_t>(trace.steps.size());
   record.flops.model_full_per_step = facts.model_flops_full;
@@ -106,9 +118,10 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
   record.verdict = judge(record);
   if (const std::string note = changes_note(experiment); !note.empty()) record.verdict.notes.push_back(note);
   if (!facts.links.empty())
-    record.verdict.notes.push_back(fmt::format(
-        "links of bytes/s,latency {} were emulated: times show what overlap would be worth, not this machine",
-        facts.links));
+    record.verdict.notes.push_back(
+        fmt::format("links of {} (bytes/s, seconds of latency if any) were emulated: times show what overlap would be "
+                    "worth, not this machine",
+                    facts.links));
   if (const std::string note = strategy_note(experiment.workload.strategy); !note.empty())
     record.verdict.notes.push_back(note);
   return record;

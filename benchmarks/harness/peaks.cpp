@@ -63,7 +63,10 @@ Utilisation utilisation_of(const Record& record, const std::string& number_type)
     u.hardware_flops_per_second = record.flops.training.executed() / steps / *mean;
   }
   // A peak of another number type says nothing about this run.
-  const double measured = record.peak.number_type == number_type ? record.peak.measured_fma_flops_per_second : 0;
+  const Peak& peak = record.peak;
+  const double found =
+      peak.measured_fma_flops_per_second > 0 ? peak.measured_fma_flops_per_second : peak.measured_gemm_flops_per_second;
+  const double measured = peak.number_type == number_type ? found : 0;
   const double datasheet = record.peak.datasheet_flops_per_second.value_or(0);
   u.mfu_full_of_measured_peak = divided(u.model_full_flops_per_second, measured);
   u.mfu_causal_of_measured_peak = divided(u.model_causal_flops_per_second, measured);

@@ -63,6 +63,11 @@ void fields(V& v, Peak& x) {
   v("datasheet_source", x.datasheet_source), v("note", x.note);
 }
 template <class V>
+void fields(V& v, Power& x) {
+  v("source", x.source), v("energy_joules", x.joules), v("mean_watts", x.mean_watts), v("max_watts", x.max_watts);
+  v("longest_seconds_between_samples", x.longest_seconds_between_samples), v("samples", x.samples);
+}
+template <class V>
 void fields(V& v, StepStatistics& x) {
   v("status", x.status), v("count", x.count), v("warm_up_steps", x.warm_up_steps),
       v("median_seconds", x.median_seconds);
@@ -90,6 +95,11 @@ template <class V>
 void fields(V& v, std::pair<std::string, int>& x) {
   v("name", x.first), v("extent", x.second);
 }
+template <class V>
+void fields(V& v, PipelineReport& x) {
+  v("stages", x.stages), v("chunks", x.chunks), v("schedule", x.schedule), v("layers", x.layers);
+  v("micro_batches", x.micro_batches), v("idle_fraction", x.bubble);
+}
 
 template <class V>
 void fields(V& v, Record& x) {
@@ -98,13 +108,20 @@ void fields(V& v, Record& x) {
   v("run_index", x.run_index), v("seed", x.seed), v("stop_reason", x.stop_reason), v("verdict", x.verdict);
   v("target", x.target), v("seconds_to_target", x.seconds_to_target), v("timed_seconds", x.timed_seconds);
   v("phases_seconds", x.phases_seconds), v("step_statistics", x.step_statistics), v("utilisation", x.utilisation);
-  v("peak", x.peak), v("flops", x.flops), v("ranks", x.ranks), v("world", x.world), v("backend", x.backend);
-  v("timed_claims", x.timed_claims), v("strategy", x.strategy), v("mesh", x.mesh), v("parameters", x.parameters);
+  v("peak", x.peak), v("power", x.power), v("flops", x.flops), v("ranks", x.ranks), v("world", x.world);
+  v("backend", x.backend), v("timed_claims", x.timed_claims), v("strategy", x.strategy), v("mesh", x.mesh);
+  v("pipeline", x.pipeline), v("key_value_replicas", x.key_value_replicas), v("parameters", x.parameters);
   v("batch_size", x.batch_size), v("tokens_per_row", x.tokens_per_row), v("evaluation_labels", x.evaluation_labels);
   v("traffic", x.traffic), v("rank_lines", x.rank_lines), v("evaluations", x.evaluations), v("data", x.data);
   v("environment", x.environment), v("configuration", x.configuration), v("origins", x.origins), v("steps", x.steps);
 }
 
+Json power_json(const Power& power) { return to_json(power); }
+Power power_from(const Json& json) {
+  Power power;
+  from_json(json, power);
+  return power;
+}
 Json record_json(const Record& record) { return to_json(record); }
 
 Record record_from(const Json& json) {

@@ -75,6 +75,13 @@ struct Peak {
   std::string note;              // why nothing was measured
 };
 
+// Drawn by all GPUs of the run from run_start to run_stop.
+struct Power {
+  std::string source;  // "not measured: ..." where that is so
+  std::optional<double> joules, mean_watts, max_watts, longest_seconds_between_samples;
+  std::int64_t samples = 0;  // of each host, at least
+};
+
 struct StepStatistics {
   std::string status;  // "ok" or "too few steps"
   std::int64_t count = 0, warm_up_steps = 0;
@@ -105,6 +112,8 @@ struct Record {
   std::string world, backend, strategy;
   bool timed_claims = true;                       // the back end is meant for timed results
   std::vector<std::pair<std::string, int>> mesh;  // outermost first
+  std::optional<PipelineReport> pipeline;         // of more than one stage
+  std::optional<int> key_value_replicas;          // more than one rank holds the same key/value head
   std::int64_t parameters = 0, batch_size = 0, tokens_per_row = 0, evaluation_labels = 0;
   std::optional<Target> target;
   std::optional<double> seconds_to_target;
@@ -115,6 +124,7 @@ struct Record {
   std::vector<EvaluationLine> evaluations;
   Flops flops;
   Peak peak;
+  std::optional<Power> power;  // absent in records of older programs
   Utilisation utilisation;
   std::vector<TrafficLine> traffic;
   std::vector<RankLine> rank_lines;
@@ -136,6 +146,8 @@ Record read_record(const std::string& path_or_folder);
 // record_0.json, record_1.json, ... of the folder that `--runs N` leaves, in the order of their numbers; empty when it
 // holds none, or is no folder.
 std::vector<std::string> records_of_set(const std::string& folder);
+Json power_json(const Power&);
+Power power_from(const Json&);
 Json rank_line_json(const RankLine&);  // ranks send theirs to rank 0
 RankLine rank_line_from(const Json&);
 

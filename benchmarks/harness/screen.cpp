@@ -168,6 +168,11 @@ std::string opening_screen(const Experiment& experiment, const Launch& launch) {
 }
 
 std::string peak_line(const Peak& peak) {
+  if (peak.measured_fma_flops_per_second <= 0 && peak.measured_gemm_flops_per_second > 0)
+    return fmt::format("  peak of {} {}, {}: {} in a large product, data sheet {}\n", peak.cores, peak.instruction_set,
+                       peak.number_type, text_scaled(peak.measured_gemm_flops_per_second, "FLOP/s"),
+                       peak.datasheet_flops_per_second ? text_scaled(*peak.datasheet_flops_per_second, "FLOP/s")
+                                                       : peak.datasheet_source);
   if (peak.measured_fma_flops_per_second <= 0) return fmt::format("  peak: not measured ({})\n", peak.note);
   return fmt::format("  peak of {} core{}, {}: {} in registers ({}), {} in a large product, clock {}\n", peak.cores,
                      peak.cores == 1 ? "" : "s", peak.number_type,

@@ -12,10 +12,12 @@
 #include "benchmarks/harness/agree.h"
 #include "benchmarks/harness/assemble.h"
 #include "benchmarks/harness/environment.h"
+#include "benchmarks/harness/gpus.h"
 #include "benchmarks/harness/launch.h"
 #include "benchmarks/harness/locate.h"
 #include "benchmarks/harness/log_configuration.h"
 #include "benchmarks/harness/peaks.h"
+#include "benchmarks/harness/placement.h"
 #include "benchmarks/harness/same_settings.h"
 #include "benchmarks/harness/score.h"
 #include "benchmarks/harness/screen.h"
@@ -46,6 +48,8 @@ Json settings_of(const Experiment& experiment, const RunOptions& options) {
   settings.set("--trace", !options.trace.empty());
   settings.set("--check-replicas", options.check_replicas);
   settings.set("--links", options.links);
+  settings.set("--collectives", options.gpus.collectives);
+  settings.set("--share-devices", options.gpus.share);
   settings.set("version", std::string(build_facts().version));
   settings.set("revision", std::string(build_facts().revision));
   return settings;
@@ -84,8 +88,11 @@ class RankSession {
     require_same_settings(*world_, settings_of(experiment(), session_.options));
     data_seconds_ = session_.data_seconds + session_.clock.seconds() - begin;
     const Backend& backend = backend_named(experiment().backend);
-    launch_ = launch_rank(
-        *world_, {session_.options.threads.value_or(0), session_.options.oversubscribe, std::string(backend.name)});
+    device_ = std::make_unique<RankDevice>(backend, *world_,
+                                           device_choice(session_.options.gpus, session_.options.timeout_seconds));
+    launch_ =
+        launch_rank(*world_, {session_.options.threads.value_or(0), session_.options.oversubscribe, device_->name()});
+    if (first() && !device_->way().empty()) launch_.notes.push_back("messages between GPUs: over " + device_->way());
     if (backend.use_threads) backend.use_threads(launch_.mine.threads);
     check_memory(backend);
     agree(*world_, first(), [&] {
@@ -96,12 +103,28 @@ class RankSession {
     });
     if (first()) print(opening_screen(experiment(), launch_));
     const double probe = session_.clock.seconds();
-    peak_ = measure_peak(*world_, launch_, experiment().run.probe_seconds);
+    const Json datasheets = read_json(locate_file("results/peaks.json"));
+    const TrainingConfig& training = experiment().workload.training;
+    if (backend.devices) {
+      peak_ = measure_gpu_peak(*world_, *device_, backend, training, experiment().run.probe_seconds, datasheets);
+      watch_power();
+    } else {
+      peak_ = measure_peak(*world_, launch_, experiment().run.probe_seconds);
+      add_datasheet_peak(peak_, cpu_model(), training.precision(), 1, datasheets);
+    }
     probe_seconds_ = session_.clock.seconds() - probe;
-    if (!first()) return;
-    add_datasheet_peak(peak_, cpu_model(), experiment().workload.training.precision(), 1,
-                       read_json(locate_file("results/peaks.json")));
-    print(peak_line(peak_));
+    if (first()) print(peak_line(peak_));
+  }
+
+  // The first rank of each host looks after the power of its GPUs.
+  void watch_power() {
+    const std::vector<std::string> gpus = gpus_of_host(*world_, *device_);
+    if (!launch_.first_of_host) return;
+    try {
+      power_ = std::make_unique<PowerSampler>(make_nvml_meter(gpus));
+    } catch (const Error& error) {
+      power_refused_ = error.what();
+    }
   }
 
   // Before anything is allocated: the forecasts of all ranks of this host against what it has free.
@@ -111,7 +134,9 @@ class RankSession {
     workload.threads = launch_.mine.threads;
     Json mine = Json::object();
     mine.set("host", launch_.mine.host);
-    mine.set("bytes", forecast(workload, backend, experiment().ranks, world_->rank()).memory.total());
+    const auto bytes = forecast(workload, backend, experiment().ranks, world_->rank()).memory.total();
+    if (backend.devices) return refuse_more_than_device(*device_, static_cast<double>(bytes));
+    mine.set("bytes", bytes);
     double needed = 0;
     int ranks = 0;
     for (const Json& other : world_->exchange(mine))
@@ -128,12 +153,13 @@ class RankSession {
     const auto seed = static_cast<std::int64_t>(workload.seed);
     Ledger ledger(!session_.options.trace.empty());
     auto base = world_->split([](int) { return 0; }, "world");
+    base = device_->world(std::move(base));
     if (!session_.options.links.empty()) base = over_links(std::move(base), links_from_text(session_.options.links));
     const StrategyMesh crew(std::move(base), workload.strategy, ledger);
     const Mesh& mesh = crew.mesh();
     const double connected = session_.clock.seconds();
     const Backend& backend = backend_named(experiment().backend);
-    Trainer trainer(workload, mesh, backend, ledger);
+    Trainer trainer(workload, mesh, backend, device_->device(), ledger);
     const double built = session_.clock.seconds();
 
     const bool emulated =
@@ -146,10 +172,12 @@ class RankSession {
       live = std::make_unique<LiveLine>(stdout);
       log_configuration(*log, experiment(), seed, run == 0 ? 0 : begin, timed_claims);
       print(run_line(experiment(), run, seed, trainer.parameters()));
+      if (run == 0) print(pipeline_text(trainer.pipeline()) + replicas_text(key_value_replicas(experiment())));
     }
     TimedRun timed({experiment(), *world_, trainer, ledger, session_.clock, peak_, launch_.first_of_process, log.get(),
-                    live.get(), &session_.training_began, session_.options.check_replicas});
-    const RunTrace trace = timed.go();
+                    live.get(), &session_.training_began, power_.get(), session_.options.check_replicas});
+    RunTrace trace = timed.go();
+    if (!power_refused_.empty()) trace.power = Power{"not measured: " + power_refused_, {}, {}, {}, {}, 0};
 
     RankLine line = rank_line(trainer);
     line.communicators_seconds = connected - begin;
@@ -167,7 +195,10 @@ class RankSession {
                          trainer.model_flops_full(),
                          trainer.model_flops_causal(),
                          timed_claims,
-                         session_.options.links};
+                         trainer.pipeline(),
+                         session_.options.links,
+                         backend.devices ? devices_json(backend) : Json(),
+                         device_->way()};
     return finish(facts, trace, all);
   }
 
@@ -230,8 +261,11 @@ class RankSession {
 
   Session& session_;
   std::unique_ptr<Communicator> world_;
+  std::unique_ptr<RankDevice> device_;
   Launch launch_;
   Peak peak_;
+  std::unique_ptr<PowerSampler> power_;  // on the first rank of a host with GPUs
+  std::string power_refused_;
   double launch_seconds_, data_seconds_ = 0, probe_seconds_ = 0;
 };
 

@@ -65,6 +65,7 @@ void TimedRun::start() {
   trace_.start_seconds = p_.clock.seconds();
   trace_.ledger_start = p_.ledger.now();
   begin_ = Tally::of(p_.ledger);
+  if (p_.power) p_.power->start();
   if (p_.log) {
     p_.log->stop("init_stop", Json::object(), trace_.start_seconds);
     p_.log->start("run_start", Json::object(), trace_.start_seconds);
@@ -250,6 +251,7 @@ void TimedRun::log_statistics(std::int64_t done) {
 
 void TimedRun::stop() {
   const double end = p_.clock.seconds();
+  if (p_.power) trace_.power = p_.power->stop();
   const double stopped = trace_.seconds_to_target ? trace_.start_seconds + *trace_.seconds_to_target : end;
   trace_.timed_seconds = stopped - trace_.start_seconds;
   const bool good =

@@ -12,6 +12,7 @@
 #include "benchmarks/harness/experiment.h"
 #include "benchmarks/harness/live.h"
 #include "benchmarks/harness/mllog.h"
+#include "benchmarks/harness/power.h"
 #include "benchmarks/harness/record.h"
 #include "benchmarks/harness/tally.h"
 #include "parallelism/communicator.h"
@@ -26,6 +27,7 @@ struct RunTrace {
   std::optional<double> seconds_to_target;
   double start_seconds = 0;  // of the run clock
   double timed_seconds = 0;
+  std::optional<Power> power;  // of this host's GPUs, on the rank that asked
   double ledger_start = 0;     // Ledger::now() at run_start: common zero of a trace
   Tally training, evaluation;  // phases of `evaluation` are those inside; `training.phases` has the wall time
 };
@@ -43,6 +45,7 @@ class TimedRun {
     MlLog* log = nullptr;                // rank 0
     LiveLine* live = nullptr;            // rank 0
     std::atomic<bool>* began = nullptr;  // set once the data has been seen to be good
+    PowerSampler* power = nullptr;       // the first rank of each host, where there are GPUs
     std::int64_t check_replicas = 0;     // steps between comparisons of what several ranks hold alike; 0: none
   };
   explicit TimedRun(const Parts& parts) : p_(parts) {}

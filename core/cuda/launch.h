@@ -24,9 +24,8 @@ template <class... Parameters>
 void launch(cudaStream_t stream, const Grid& grid, void (*kernel)(Parameters...),
             std::type_identity_t<Parameters>... arguments) {
   if (grid.blocks.x == 0 || grid.blocks.y == 0 || grid.blocks.z == 0) return;
-  void* addresses[] = {static_cast<void*>(&arguments)...};
-  check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid.blocks, grid.threads, addresses, grid.shared_bytes,
-                         stream));
+  void* addresses[sizeof...(Parameters) + 1] = {static_cast<void*>(&arguments)...};  // a kernel may take none
+  check(cudaLaunchKernel(kernel, grid.blocks, grid.threads, addresses, grid.shared_bytes, stream));
 }
 
 }  // namespace quadrille

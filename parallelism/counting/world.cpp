@@ -14,8 +14,9 @@ namespace {
 
 class CountingGroup : public Group {
  public:
-  CountingGroup(int rank, int size, std::string name) : Group(rank, size, std::move(name), false) {}
+  CountingGroup(int rank, int size, std::string name) : Group(rank, size, std::move(name), Moves::nothing) {}
   void poison(const std::string&) noexcept override {}  // nobody waits
+  bool failed() noexcept override { return false; }
 
  private:
   void collective(const Header&, const Tensor&, const Tensor&) override {}

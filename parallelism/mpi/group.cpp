@@ -157,7 +157,7 @@ class MpiGroup::Receipt : public Ticket::Pending {
 
 MpiGroup::MpiGroup(std::shared_ptr<Transport> transport, std::uint64_t context, std::vector<int> world_ranks, int rank,
                    std::string name)
-    : Group(rank, static_cast<int>(world_ranks.size()), name, true),
+    : Group(rank, static_cast<int>(world_ranks.size()), name, Moves::host_numbers),
       link_(std::make_shared<Link>()),
       departures_(static_cast<std::size_t>(size())),
       arrivals_(static_cast<std::size_t>(size())) {

@@ -20,6 +20,7 @@ class MpiGroup : public Group {
   MpiGroup(std::shared_ptr<Transport>, std::uint64_t context, std::vector<int> world_ranks, int rank, std::string name);
   ~MpiGroup() override;
   void poison(const std::string& message) noexcept override { link_->transport->claim(message); }
+  bool failed() noexcept override { return link_->transport->failed(); }
   bool help_sends() noexcept override { return link_->transport->help_sends(); }
 
  private:

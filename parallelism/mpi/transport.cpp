@@ -414,6 +414,18 @@ bool Transport::help_sends() noexcept {
   return !posted_.empty();
 }
 
+bool Transport::failed() noexcept {
+  const Lock lock = enter();
+  if (!poisoned_ && !abandoned_) {
+    try {
+      handle_messages();
+    } catch (const std::exception&) {  // MPI itself complains: the next message will say so
+      return false;
+    }
+  }
+  return poisoned_;
+}
+
 // Waits for the posted messages, one after the other. The thread is alone by now.
 void Transport::flush() {
   class Sent : public Wait {

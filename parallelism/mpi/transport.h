@@ -81,6 +81,7 @@ class Transport {
   void post(int world_rank, int tag, const Envelope&, const void* payload, const std::string& group, int peer);
 
   bool help_sends() noexcept;  // true while posted messages are under way
+  bool failed() noexcept;      // looks for news first
   void refuse_if_poisoned();
   // Tells everyone that the world has failed, and waits a moment for their answers. Of several ranks that claim at the
   // same time the lowest speaks; the others' claims answer its own.

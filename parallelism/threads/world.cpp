@@ -96,11 +96,12 @@ void work(const Header& header, int rank, const std::vector<Room::Guest>& guests
 class ThreadGroup : public Group {
  public:
   ThreadGroup(std::shared_ptr<World> world, std::shared_ptr<Room> room, int rank)
-      : Group(rank, static_cast<int>(room->world_ranks().size()), room->name(), true),
+      : Group(rank, static_cast<int>(room->world_ranks().size()), room->name(), Moves::host_numbers),
         world_(std::move(world)),
         room_(std::move(room)) {}
 
   void poison(const std::string& message) noexcept override { world_->poison(world_rank(rank()), message); }
+  bool failed() noexcept override { return world_->poisoned(); }
 
  private:
   // Buffers stay alive until leave(), which no rank passes while another works: no references need to be kept.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Warnings, ccache and sanitizers: the same for every target of ours.
-add_compile_options(-Wall -Wextra -Wpedantic)
+set(QUADRILLE_OPTIONS -Wall -Wextra -Wpedantic)
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
@@ -17,6 +17,9 @@ if(QUADRILLE_FUZZ)
   set(QUADRILLE_SANITIZE "fuzzer-no-link,address,undefined")
 endif()
 if(QUADRILLE_SANITIZE)
-  add_compile_options(-fsanitize=${QUADRILLE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g -O1)
+  list(APPEND QUADRILLE_OPTIONS -fsanitize=${QUADRILLE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g -O1)
   add_link_options(-fsanitize=${QUADRILLE_SANITIZE})
 endif()
+# nvcc hands options on to the host compiler, which must not be pedantic about what nvcc itself writes.
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX,C>:${QUADRILLE_OPTIONS}>"
+                    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")

@@ -213,14 +213,8 @@ if(WANT_UTF8PROC)
 endif()
 quadrille_part(UTF8PROC utf8proc "TARGET;dep::utf8proc" "${utf8proc_version}" "${UTF8PROC_LIBRARY}" "install libutf8proc-dev")
 
-# --- GPUs: asked for by people who expect them, so the answer must be plain -------------------------------------------
-foreach(gpu CUDA NCCL)
-  quadrille_optional(${gpu} "${gpu}")
-  if(QUADRILLE_${gpu} STREQUAL "ON")
-    message(FATAL_ERROR "QUADRILLE_${gpu}=ON: ${gpu} is not part of this version yet; leave the option out or use the preset cpu")
-  endif()
-  quadrille_list_part(${gpu} FALSE "" "" "not part of this version yet")
-endforeach()
+# --- GPUs ----------------------------------------------------------------------------------------------------------
+include(cuda)
 
 # --- tests ----------------------------------------------------------------------------------------------------------
 quadrille_optional(TESTS "The tests, with GoogleTest")
@@ -247,9 +241,28 @@ endif()
 quadrille_part(TESTS GoogleTest "TARGET;GTest::gtest_main" "${GTest_VERSION}" "${gtest_path}"
   "install libgtest-dev or unpack googletest below -DQUADRILLE_DEPS=DIR")
 
+quadrille_optional(BOOST_CONTEXT "Boost.Context, threads of the CUDA stand-in in the tests")
+set(boost_version "")
+if(WANT_BOOST_CONTEXT)
+  find_path(BOOST_CONTEXT_INCLUDE boost/context/detail/fcontext.hpp)
+  find_library(BOOST_CONTEXT_LIBRARY boost_context)
+  mark_as_advanced(BOOST_CONTEXT_INCLUDE BOOST_CONTEXT_LIBRARY)
+  if(BOOST_CONTEXT_INCLUDE AND BOOST_CONTEXT_LIBRARY)
+    quadrille_interface(boost_context ${BOOST_CONTEXT_INCLUDE})
+    target_link_libraries(dep_boost_context INTERFACE ${BOOST_CONTEXT_LIBRARY})
+    if(EXISTS ${BOOST_CONTEXT_INCLUDE}/boost/version.hpp)
+      file(STRINGS ${BOOST_CONTEXT_INCLUDE}/boost/version.hpp line REGEX "define BOOST_LIB_VERSION")
+      string(REGEX MATCH "[0-9_]+\"" boost_version "${line}")
+      string(REGEX REPLACE "\"" "" boost_version "${boost_version}")
+      string(REPLACE "_" "." boost_version "${boost_version}")
+    endif()
+  endif()
+endif()
+quadrille_part(BOOST_CONTEXT Boost.Context "TARGET;dep::boost_context" "${boost_version}" "${BOOST_CONTEXT_LIBRARY}"
+  "install libboost-context-dev")
+
 quadrille_stop_if_missing()
 
 string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
-get_directory_property(options COMPILE_OPTIONS)
-string(REPLACE ";" " " QUADRILLE_FLAGS "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${options}")
+string(REPLACE ";" " " QUADRILLE_FLAGS "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${QUADRILLE_OPTIONS}")
 string(STRIP "${QUADRILLE_FLAGS}" QUADRILLE_FLAGS)

@@ -20,6 +20,7 @@ parser.add_argument("source")
 parser.add_argument("--mpi", metavar="LAUNCHER", help="also run under this launcher")
 parser.add_argument("--faulty", metavar="PROGRAM", help="tests/benchmarks/faulty_quadrille")
 parser.add_argument("--only", metavar="PART", help="one of the functions at the end of this file")
+parser.add_argument("--with-cuda", action="store_true", help="the build has the cuda back end")
 parser.add_argument("--backends", nargs="+", default=["reference"])
 ARGUMENTS = parser.parse_args()
 PROGRAM, SOURCE = os.path.abspath(ARGUMENTS.program), ARGUMENTS.source
@@ -129,6 +130,26 @@ def good_runs():
     done = run("compare", out("a"), "--published")
     expect(done.returncode == 0 and "not to be divided" in done.stdout, "beside published numbers", done)
     validate_schema(record)
+    placements()
+
+
+# What the mesh does not tell: layers of stages, replicas of key/value heads, traffic of stages that differ.
+def placements():
+    with open(out("stages.json"), "w", encoding="utf-8") as file:
+        json.dump({"mesh": [["pipe", 3]], "pipeline": {"axis": "pipe"}}, file)
+    stages = [suite("stages5", model__layers=5), "--backend", "reference", "--strategy", out("stages.json"), "--ranks", "3"]
+    done = run("run", *stages, "--oversubscribe", "--out", out("pipe"))
+    expect("layers of each stage: 2, 2, 1" in done.stdout, "a run says how layers lie", done)
+    record = read_record("pipe")
+    expect(record["pipeline"]["layers"] == [2, 2, 1], "so does its record")
+    validate_schema(record)
+    done = run("plan", *stages)
+    tables = [line for line in done.stdout.splitlines() if line.startswith("Traffic of a step")]
+    expect(tables == ["Traffic of a step, stages 0, 2 (rank 0)", "Traffic of a step, stage 1 (rank 1)"], "traffic of each stage", done)
+    done = run("run", suite("shared", model__heads=2, model__kv_heads=1), "--backend", "reference", "--strategy", "tensor", "--ranks",
+               "2", "--oversubscribe", "--out", out("shared"))
+    expect("each lies on 2 ranks" in done.stdout, "a run says that keys are replicated", done)
+    expect(read_record("shared")["key_value_replicas"] == 2, "so does its record")
 
 
 def check_log(record):
@@ -239,14 +260,15 @@ def suites_and_options():
     refused("unknown option", ["run", suite(), "--rank", "3"], "--rank")
     refused("no verb", [], "--help")
     for words in (["run", suite()], ["run", suite(), "--dry-run"], ["plan", suite()]):
-        refused("unknown back end", [*words, "--backend", "refernce"], 'did you mean "reference"?', "reference, cpu, counting")
-        refused("no back end of this version", [*words, "--backend", "cuda"], "not part of this version", "reference, cpu, counting")
+        refused("unknown back end", [*words, "--backend", "refernce"], 'did you mean "reference"?', "reference, cpu, cuda, counting")
+        if not ARGUMENTS.with_cuda:
+            refused("a back end that is not in this build", [*words, "--backend", "cuda"], "not in this build", "preset cuda")
     for words in (["run", suite()], ["run", suite(), "--dry-run"]):
         refused("unknown world", [*words, "--world", "thread"], 'did you mean "threads"?', "threads, mpi, counting")
-        refused("no world of this version", [*words, "--world", "nccl"], "not part of this version", "threads, mpi, counting")
+        refused("no world of this version", [*words, "--world", "nccl"], "no world of its own", "--collectives nccl", "threads, mpi, counting")
     refused("a world that only counts", ["run", suite(), "--world", "counting"], "quadrille plan")
     refused("a check in a world that only counts", ["check", "--layouts", "--world", "counting"], "nothing to be checked")
-    refused("a check in no world of this version", ["check", "--layouts", "--world", "nccl"], "not part of this version")
+    refused("a check in no world of this version", ["check", "--layouts", "--world", "nccl"], "no world of its own")
     refused("too many threads", ["run", suite(), *base, "--threads", "4096"], "--oversubscribe", folder=bad)
     refused("more ranks than cores", ["run", suite(), *base, "--ranks", "4096", "--set", "training.batch_size=4096", "--set",
                                      "data.train_tokens=1000000"], "4096 ranks of 1 thread",
@@ -388,6 +410,11 @@ def over_mpi():
             expect(done.returncode == 0 and "SAME" in done.stdout, f"{what}: twice the same bit for bit", done)
     base = ["--backend", "reference", "--world", "mpi", "--oversubscribe", "--out", out("mpi_bad")]
     folder = out("mpi_bad")
+    with open(out("not_together.json"), "w", encoding="utf-8") as file:
+        json.dump({"mesh": [["a", 2]], "axes": {"heads": "a"}, "passing": [["sequence", "batch", "a"]]}, file)
+    refused("placements that do not go together", ["run", suite(), *base, "--strategy", out("not_together.json")],
+            "not_together.json:1:", "do not go together", mpi=2)
+    expect(not os.path.exists(folder), "placements that do not go together: no folder is left")
     refused("misspelt key over MPI", ["run", suite("k", model__hads=3), *base], "model.hads", folder=folder, mpi=2)
     refused("another number of ranks", ["run", suite(), *base, "--ranks", "3"], "3 ranks are wanted", "gave 2", folder=folder, mpi=2)
     refused("sizes that do not divide over MPI", ["run", suite(), "--strategy", "tensor", *base], "model.heads 2", folder=folder, mpi=3)

@@ -24,6 +24,7 @@ struct Result {
   Numbers values;        // empty on a device that holds no numbers
   double tolerance = 0;  // of the largest expected entry, as stated for f32
   DType type = DType::f64;
+  int roundings = 1;  // to bf16 between the inputs and these numbers, where that is the type
 };
 
 class Bench {
@@ -61,11 +62,11 @@ class Bench {
 
   Numbers read(const Tensor&) const;
   void bill(const Cost& cost) { bill_ += cost; }
-  void result(std::string name, Numbers values, double tolerance, DType type) {
-    results_.push_back({std::move(name), std::move(values), tolerance, type});
+  void result(std::string name, Numbers values, double tolerance, DType type, int roundings = 1) {
+    results_.push_back({std::move(name), std::move(values), tolerance, type, roundings});
   }
-  void result(std::string name, const Tensor& t, double tolerance) {
-    result(std::move(name), read(t), tolerance, t.dtype());
+  void result(std::string name, const Tensor& t, double tolerance, int roundings = 1) {
+    result(std::move(name), read(t), tolerance, t.dtype(), roundings);
   }
   // One result per column of a matrix whose columns differ in size.
   void result_by_column(const std::string& name, const Tensor& matrix, double tolerance);

@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/parallelism/conformance.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
+#include "core/arena.h"
+#include "core/bf16.h"
 #include "core/device.h"
 #include "core/error.h"
 
 namespace quadrille::testing {
 
 namespace {
+
+// What numbers of a type are combined in.
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
 
 // Numbers whose sum depends on the order in which they are added.
 template <class T>
@@ -23,12 +31,18 @@ T value(int rank, std::int64_t index) {
   if constexpr (std::is_integral_v<T>)
     return static_cast<T>(small);
   else
-    return static_cast<T>(static_cast<double>(small) / 7.0 * (x % 5 == 0 ? 1e4 : 1e-3));
+    return static_cast<T>(static_cast<Wide<T>>(static_cast<double>(small) / 7.0 * (x % 5 == 0 ? 1e4 : 1e-3)));
 }
 
 class Check {
  public:
-  explicit Check(Communicator& group) : group_(group), device_(make_host_device()), stream_(device_->make_stream()) {}
+  // All tensors are from one arena, as in a training step: giving back an allocation of a device's own would wait for
+  // all that is under way there.
+  Check(Communicator& group, Device& device, std::int64_t largest)
+      : group_(group),
+        host_(make_host_device()),
+        stream_(device.make_stream()),
+        arena_(device, 8 * (8 * largest * group.size() + 4096)) {}
 
   template <class T>
   void all(std::int64_t count) {
@@ -68,35 +82,42 @@ class Check {
 
   template <class T>
   Tensor tensor(std::int64_t count) {
-    return device_->empty({count}, dtype_of<T>());
+    return arena_.empty({count}, dtype_of<T>(), End::low);
   }
   template <class T>
   Tensor filled(std::int64_t count, int rank) {
-    Tensor t = tensor<T>(count);
-    for (std::int64_t i = 0; i < count; ++i) t.as<T>()[i] = value<T>(rank, i);
+    Tensor t = tensor<T>(count), host = host_->empty({count}, dtype_of<T>());
+    for (std::int64_t i = 0; i < count; ++i) host.as<T>()[i] = value<T>(rank, i);
+    stream_->copy(t, host);
+    on_their_way_.push_back(host);  // the stream may come to it later
     return t;
   }
   template <class T, class Formula>
-  void expect(const std::string& what, const Tensor& found, Formula formula) {
+  void expect(const std::string& what, const Tensor& there, Formula formula) {
+    const Tensor found = host_->empty(there.shape(), there.dtype());
+    stream_->copy(found, there);
+    stream_->synchronize();
+    on_their_way_.clear();
     for (std::int64_t i = 0; i < found.count(); ++i) {
       const T wanted = formula(i), got = found.as<T>()[i];
       require(std::memcmp(&wanted, &got, sizeof(T)) == 0, "{} over {} of {} ({} {}): element {} is {}, {} was wanted",
-              what, group_.name(), n(), found.count(), name_of(found.dtype()), i, got, wanted);
+              what, group_.name(), n(), found.count(), name_of(found.dtype()), i, static_cast<Wide<T>>(got),
+              static_cast<Wide<T>>(wanted));
     }
     const auto* bytes = static_cast<const unsigned char*>(found.data());
     for (std::int64_t i = 0; i < found.bytes(); ++i) digest_ = (digest_ ^ bytes[i]) * 0x100000001b3u;
   }
   template <class T>
   T serial(std::int64_t index, Reduce reduce) const {
-    T result = value<T>(0, index);
+    auto result = static_cast<Wide<T>>(value<T>(0, index));
     for (int rank = 1; rank < n(); ++rank) {
-      const T next = value<T>(rank, index);
+      const auto next = static_cast<Wide<T>>(value<T>(rank, index));
       if (reduce == Reduce::sum)
         result += next;
       else if (next > result)
         result = next;
     }
-    return result;
+    return static_cast<T>(result);
   }
 
   template <class T>
@@ -162,17 +183,20 @@ class Check {
   }
 
   Communicator& group_;
-  std::unique_ptr<Device> device_;
+  std::unique_ptr<Device> host_;
   std::unique_ptr<Stream> stream_;
+  Arena arena_;
+  std::vector<Tensor> on_their_way_;
   std::uint64_t digest_ = 0xcbf29ce484222325u;
 };
 
-std::uint64_t check_group(Communicator& group, const std::vector<std::int64_t>& sizes) {
-  Check check(group);
+std::uint64_t check_group(Communicator& group, const std::vector<std::int64_t>& sizes, Device& device) {
+  Check check(group, device, *std::max_element(sizes.begin(), sizes.end()));
   for (const std::int64_t size : sizes) {
     check.all<float>(size);
     check.all<double>(size);
     check.all<std::int32_t>(size);
+    check.all<bf16>(size);
   }
   check.exchange();
   return check.digest();
@@ -180,16 +204,18 @@ std::uint64_t check_group(Communicator& group, const std::vector<std::int64_t>& 
 
 }  // namespace
 
-std::uint64_t check_conformance(Communicator& world, const std::vector<std::int64_t>& sizes) {
-  std::uint64_t mine = check_group(world, sizes);
+std::uint64_t check_conformance(Communicator& world, const std::vector<std::int64_t>& sizes, Device* where) {
+  const std::unique_ptr<Device> host = make_host_device();
+  Device& device = where ? *where : *host;
+  std::uint64_t mine = check_group(world, sizes, device);
   const auto halves = world.split([](int rank) { return rank % 2; }, "parity");
-  mine = mine * 31 + check_group(*halves, {1, 257});
+  mine = mine * 31 + check_group(*halves, {1, 257}, device);
   if (world.rank() % 2 == 0) {  // the odd ranks split nothing here: later groups must still find each other
     const auto pairs = halves->split([](int rank) { return rank / 2; }, "pairs");
-    mine = mine * 31 + check_group(*pairs, {33});
+    mine = mine * 31 + check_group(*pairs, {33}, device);
   }
   const auto reversed = world.split([&](int rank) { return rank < 2 ? 0 : 1; }, "first two");
-  mine = mine * 31 + check_group(*reversed, {12});
+  mine = mine * 31 + check_group(*reversed, {12}, device);
   std::uint64_t all = 0;  // hex text: JSON's integers are signed
   for (const Json& digest : world.exchange(fmt::format("{:016x}", mine)))
     all = all * 1099511628211u + std::stoull(digest.string(), nullptr, 16);

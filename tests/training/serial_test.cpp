@@ -14,7 +14,7 @@ namespace {
 // Loss of the first batch after adding `change` to one element of a parameter, from perturbed weights.
 class Probe {
  public:
-  Probe(Workload w, const Mesh& mesh) : trainer_(std::move(w), mesh, backend_named("reference"), ledger_) {
+  Probe(Workload w, const Mesh& mesh) : trainer_(std::move(w), mesh, backend_named("reference"), *device_, ledger_) {
     trainer_.perturb(0.2, 3);
   }
   double loss(const std::string& name, std::int64_t index, double change) {
@@ -27,6 +27,7 @@ class Probe {
   Trainer& trainer() { return trainer_; }
 
  private:
+  std::unique_ptr<Device> device_ = make_host_device();
   Ledger ledger_;
   toy::AddressedText data_{24, 8, 13};
   Trainer trainer_;

@@ -32,11 +32,13 @@ Outcome train_rank(std::unique_ptr<Communicator> world, const Workload& w, const
   const AddressedText data(24, tokens, w.vocabulary), held_out(11, tokens, w.vocabulary);
   const int rank = world->rank(), ranks = world->size();
   if (backend.use_threads) backend.use_threads(1);
+  const RankDevice device(backend, *world, hooks.devices);
+  world = device.world(std::move(world));
   if (hooks.world) world = hooks.world(std::move(world));
   Ledger ledger;
   const StrategyMesh crew(std::move(world), w.strategy, ledger);
   const Mesh& mesh = crew.mesh();
-  Trainer trainer(w, mesh, backend, ledger);
+  Trainer trainer(w, mesh, backend, device.device(), ledger);
   Outcome outcome;
   train_from_perturbed(trainer, data, steps, outcome);
   if (hooks.after_steps) hooks.after_steps(trainer, rank);

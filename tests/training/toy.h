@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/json.h"
+#include "parallelism/rank_device.h"
 #include "training/law/addressed_text.h"
 #include "training/law/equality.h"
 #include "training/trainer.h"
@@ -35,6 +36,7 @@ Workload workload(const std::vector<std::pair<std::string, Json>>& model = {},
 // Where a test may put its hand in.
 struct Hooks {
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> world;
+  DeviceChoice devices;           // where the back end computes on GPUs
   const Ops& (*ops)() = nullptr;  // instead of the back end's
   std::function<void(Trainer&, int rank)> after_steps;
 };

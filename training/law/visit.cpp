@@ -14,12 +14,13 @@ namespace quadrille {
 
 namespace {
 
-Observed train(Communicator& world, const Workload& w, const Backend& backend, int steps, bool tensors) {
+Observed train(Communicator& world, const Workload& w, const Backend& backend, Device& device, int steps,
+               bool tensors) {
   const std::int64_t tokens = w.model.at("tokens").integer();
   const AddressedText data(3 * w.training.batch_size, tokens, w.vocabulary);
   Ledger ledger;
   const StrategyMesh crew(world.split([](int) { return 0; }, "world"), w.strategy, ledger);
-  Trainer trainer(w, crew.mesh(), backend, ledger);
+  Trainer trainer(w, crew.mesh(), backend, device, ledger);
   Observed observed;
   train_from_perturbed(trainer, data, steps, observed);
   trainer.replica_hash();  // replicas must agree in every bit
@@ -50,8 +51,7 @@ class Visitor {
       check_workload(layout.workload, how_.options.ranks);
       run_threads(how_.options, [&](std::unique_ptr<Communicator> world) {
         const bool first = world->rank() == 0;
-        world = wrapped(std::move(world));
-        LawRuns mine = run_layout(*world, layout.workload, backend_named(layout.backend));
+        LawRuns mine = on_device(std::move(world), layout, layout.workload);
         if (first) seen = std::move(mine);
       });
     } catch (const Error& error) {
@@ -62,17 +62,20 @@ class Visitor {
 
   void in_one_world(std::unique_ptr<Communicator> world) {
     const bool first = world->rank() == 0;
-    world = wrapped(std::move(world));
     for (std::size_t k = 0; k < count_; ++k) {
       const LawLayout layout = layout_(k);
       check_workload(layout.workload, world->size());
-      const LawRuns seen = run_layout(*world, layout.workload, backend_named(layout.backend));
+      const LawRuns seen = on_device(world->split([](int) { return 0; }, "world"), layout, layout.workload);
       if (first) judge(k, layout, seen, {});
     }
   }
 
-  std::unique_ptr<Communicator> wrapped(std::unique_ptr<Communicator> world) const {
-    return how_.wrap ? how_.wrap(std::move(world)) : std::move(world);
+  LawRuns on_device(std::unique_ptr<Communicator> host, const LawLayout& layout, const Workload& w) const {
+    const Backend& backend = backend_named(layout.backend);
+    const RankDevice device(backend, *host, backend.devices ? how_.devices : DeviceChoice());
+    std::unique_ptr<Communicator> world = device.world(std::move(host));
+    if (how_.wrap && world->size() > 1) world = how_.wrap(std::move(world));
+    return run_layout(*world, w, backend, device.device());
   }
 
   void judge(std::size_t k, const LawLayout& layout, const LawRuns& seen, std::string refusal) {
@@ -105,7 +108,7 @@ class Visitor {
     const auto [at, is_new] = serial_.try_emplace(layout.serial_name);
     if (is_new)
       run_threads({}, [&](std::unique_ptr<Communicator> world) {
-        at->second = run_layout(*world, layout.serial, backend_named(layout.backend));
+        at->second = on_device(std::move(world), layout, layout.serial);
       });
     return at->second;
   }
@@ -118,11 +121,11 @@ class Visitor {
 
 }  // namespace
 
-LawRuns run_layout(Communicator& world, const Workload& w, const Backend& backend) {
+LawRuns run_layout(Communicator& world, const Workload& w, const Backend& backend, Device& device) {
   if (backend.use_threads) backend.use_threads(1);
   LawRuns runs;
-  runs.one_step = train(world, w, backend, 1, true);
-  runs.adamw = train(world, with_adamw(w), backend, kLawAdamWSteps, false);
+  runs.one_step = train(world, w, backend, device, 1, true);
+  runs.adamw = train(world, with_adamw(w), backend, device, kLawAdamWSteps, false);
   runs.adamw.norms.clear();  // the losses are what the bound is meant for
   return runs;
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "parallelism/rank_device.h"
 #include "parallelism/world.h"
 #include "training/law/equality.h"
 #include "training/law/layouts.h"
@@ -18,7 +19,7 @@ struct LawRuns {
   Observed one_step, adamw;  // adamw: losses only
 };
 // What every rank of `world` sees of a layout. Collective.
-LawRuns run_layout(Communicator& world, const Workload&, const Backend&);
+LawRuns run_layout(Communicator& world, const Workload&, const Backend&, Device&);
 
 struct LawFinding {
   std::size_t layout = 0;        // its number in the order of the visit
@@ -31,6 +32,7 @@ struct LawFinding {
 struct LawVisit {
   std::string world = "threads";  // or "mpi", where all layouts share the processes
   WorldOptions options;
+  DeviceChoice devices;  // where the back end computes on GPUs
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> wrap;  // if any: each rank's world
   std::function<void(const LawLayout&, const LawFinding&)> tell;                     // on rank 0, as it goes
 };

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ops of one GPU: products by cuBLASLt and fused attention by cuDNN (library.h), all else by the kernels of this
+// folder, in one file per theme. f32, f64 and bf16; f64 is for checks, not fast. Every result is the same at every run:
+// sums are added in a fixed order, nothing is added atomically. All work is queued on the stream, the host never waits.
+#pragma once
+
+#include "kernels/ops.h"
+
+namespace quadrille {
+
+class CudaOps : public Ops {
+ public:
+  // Query tokens that the plain attention kernel takes at once. cuDNN does not say how many it takes: its work is
+  // billed alike.
+  static constexpr std::int64_t kAttentionBlock = 64;
+
+  std::string_view name() const override { return "cuda"; }
+  Cost convert(Stream&, const Tensor& out, const Tensor& in) const override;
+  Cost matmul(Stream&, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
+              const Matmul&) const override;
+  Cost add(Stream&, const Tensor& out, const Tensor& a, const Tensor& b) const override;
+  Cost add_bias(Stream&, const Tensor& out, const Tensor& x, const Tensor& bias) const override;
+  Cost sum_rows(Stream&, const Tensor& out, const Tensor& x, Write) const override;
+  Cost gelu(Stream&, const Tensor& out, const Tensor& x) const override;
+  Cost gelu_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x) const override;
+  Cost gated_silu(Stream&, const Tensor& out, const Tensor& gate, const Tensor& up) const override;
+  Cost gated_silu_backward(Stream&, const Tensor& dgate, const Tensor& dup, const Tensor& dy, const Tensor& gate,
+                           const Tensor& up) const override;
+  Cost dropout(Stream&, const Tensor& out, const Tensor& x, const Dropout&) const override;
+  Cost norm_sums(Stream&, const Tensor& sums, const Tensor& x) const override;
+  Cost norm(Stream&, const Tensor& out, const Tensor& x, const Tensor& sums, const Tensor& gain, const Tensor& bias,
+            const Norm&) const override;
+  Cost norm_backward_sums(Stream&, const Tensor& sums, const Tensor& dy, const Tensor& x, const Tensor& forward_sums,
+                          const Tensor& gain, const Norm&) const override;
+  Cost norm_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& forward_sums,
+                     const Tensor& backward_sums, const Tensor& gain, const Norm&, Write) const override;
+  Cost norm_backward_parameters(Stream&, const Tensor& dgain, const Tensor& dbias, const Tensor& dy, const Tensor& x,
+                                const Tensor& forward_sums, const Norm&) const override;
+  Cost embedding(Stream&, const Tensor& out, const Tensor& table, const Tensor& ids,
+                 std::int64_t first_row) const override;
+  Cost embedding_backward(Stream&, const Tensor& dtable, const Tensor& dout, const Tensor& ids,
+                          std::int64_t first_row) const override;
+  Cost positions(Stream&, const Tensor& ids, std::int64_t first, const Jump&) const override;
+  Cost attention(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
+                 const Attention&) const override;
+  Cost attention_backward(Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
+                          const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Attention&) const override;
+  Cost attention_merge(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& part_out,
+                       const Tensor& part_log_sum) const override;
+  Cost rotary(Stream&, const Tensor& out, const Tensor& x, const Rotary&) const override;
+  Cost cross_entropy_max(Stream&, const Tensor& max, const Tensor& logits) const override;
+  Cost cross_entropy_sums(Stream&, const Tensor& sums, const Tensor& logits, const Tensor& max, const Tensor& labels,
+                          const CrossEntropy&) const override;
+  Cost cross_entropy_loss(Stream&, const Tensor& loss, const Tensor& sums, const Tensor& max, const Tensor& labels,
+                          const CrossEntropy&) const override;
+  Cost cross_entropy_backward(Stream&, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
+                              const Tensor& sums, const Tensor& labels, const CrossEntropy&) const override;
+  Cost move_block(Stream&, const Tensor& out, const Tensor& in, const BlockMove&) const override;
+  Cost sum_of_squares(Stream&, const Tensor& sum, const Tensor& x) const override;
+  Cost step_scalars(Stream&, const Tensor& scalars, const Tensor& totals, const Tensor& settings,
+                    double clip_norm) const override;
+  Cost adamw(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
+             const Tensor& second_moment, const Tensor& scalars, const AdamW&) const override;
+  Cost sgd_momentum(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& velocity,
+                    const Tensor& scalars, const SgdMomentum&) const override;
+  Cost lars(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& velocity, const Tensor& norms,
+            const Tensor& scalars, const Lars&) const override;
+  Cost lamb_moments(Stream&, const Tensor& squares, const Tensor& values, const Tensor& gradients,
+                    const Tensor& first_moment, const Tensor& second_moment, const Tensor& scalars,
+                    const Lamb&) const override;
+  Cost lamb_step(Stream&, const Tensor& values, const Tensor& first_moment, const Tensor& second_moment,
+                 const Tensor& norms, const Tensor& scalars, const Lamb&) const override;
+};
+
+}  // namespace quadrille

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The law on fake GPUs: every layout of the law tests, computed by the cuda back end, equals its serial run: in f64, so
+// that rounding hides nothing, and in bf16. What ranks allocate is what the forecast says.
+#include <gtest/gtest.h>
+
+#include "kernels/backend.h"
+#include "tests/cuda/standin/standin.h"
+#include "tests/training/layouts.h"
+#include "tests/training/toy.h"
+
+namespace quadrille {
+namespace {
+
+using toy::Layout;
+
+class LawOnGpus : public ::testing::TestWithParam<Layout> {
+ protected:
+  void TearDown() override { EXPECT_EQ(standin::forgive(), std::vector<std::string>()); }
+
+  // Over NCCL where there is a GPU for each rank; else they share, and numbers go through host memory.
+  toy::Outcome train(const Workload& w, int steps) {
+    toy::Hooks hooks;
+    hooks.devices.share = GetParam().ranks > standin::kDevices;
+    return toy::train(w, GetParam().table, GetParam().ranks, steps, "cuda", hooks);
+  }
+  std::string differs(const Workload& w, int steps, const toy::Bounds& bounds) {
+    return toy::difference(toy::train(w, toy::kSerial, 1, steps, "cuda"), train(w, steps), bounds);
+  }
+};
+
+TEST_P(LawOnGpus, OneStepInF64) { EXPECT_EQ(differs(toy::workload(), 1, toy::kF64), ""); }
+
+TEST_P(LawOnGpus, OneStepInBf16) { EXPECT_EQ(differs(toy::workload({}, {{"dtype", "bf16"}}), 1, toy::kBf16), ""); }
+
+// More steps than a step's work is looked at before it is kept and done again in one call.
+TEST_P(LawOnGpus, FiveAdamWStepsInF32) {
+  const Workload w = toy::workload(
+      {},
+      {{"optimizer", parse_json(toy::kAdamW, "t")}, {"rate", parse_json(R"({"peak": 0.003})", "t")}, {"dtype", "f32"}});
+  EXPECT_EQ(differs(w, 5, toy::kF32AdamW), "");
+}
+
+TEST_P(LawOnGpus, MemoryIsWhatTheForecastSays) {
+  const toy::Outcome run = train(toy::workload({}, {{"dtype", "bf16"}}), 2);
+  EXPECT_EQ(run.memory.activations, run.forecast.activations);
+  EXPECT_EQ(run.memory.weights, run.forecast.weights);
+  EXPECT_EQ(run.memory.optimizer, run.forecast.optimizer);
+  EXPECT_LE(run.memory.scratch, run.forecast.scratch);
+}
+
+const auto kName = [](const auto& info) { return info.param.name; };
+INSTANTIATE_TEST_SUITE_P(Layouts, LawOnGpus, ::testing::ValuesIn(toy::kLayouts), kName);
+INSTANTIATE_TEST_SUITE_P(Stores, LawOnGpus, ::testing::ValuesIn(toy::kStores), kName);
+INSTANTIATE_TEST_SUITE_P(Pipelines, LawOnGpus, ::testing::ValuesIn(toy::kPipelines), kName);
+
+// The judge of the cuda back end is the reference: a serial run of each gives the same training.
+TEST(SerialOnAGpu, EqualsTheReference) {
+  const Workload w = toy::workload();
+  EXPECT_EQ(toy::difference(toy::train(w, toy::kSerial, 1, 3, "reference"), toy::train(w, toy::kSerial, 1, 3, "cuda"),
+                            toy::kF64),
+            "");
+}
+
+}  // namespace
+}  // namespace quadrille
