@@ -330,8 +330,8 @@ Cost CudaOps::lars(Stream& stream, const Tensor& values, const Tensor& gradients
     const std::int64_t count = values.count();
     const bool packs = pack_aligned<N>(values.as<T>(), gradients.as<T>(), velocity.as<T>());
     launch(cuda_stream(stream), {blocks_for(count, kThreads * N, kUpdateBlocks), kThreads}, lars_kernel<T>, count,
-           packs ? count / N * N : 0, values.as<T>(), gradients.as<T>(), velocity.as<T>(), numbers<double>(norms),
-           scalars.as<double>(), how);
+           packs ? count / N * N : 0, values.as<T>(), gradients.as<T>(), velocity.as<T>(),
+           norms ? norms.as<double>() : nullptr, scalars.as<double>(), how);
   });
   return bill_lars(values, gradients, velocity, norms, scalars);
 }
@@ -366,7 +366,7 @@ Cost CudaOps::lamb_step(Stream& stream, const Tensor& values, const Tensor& firs
     const bool packs = pack_aligned<N>(values.as<T>(), first_moment.as<T>(), second_moment.as<T>());
     launch(cuda_stream(stream), {blocks_for(count, kThreads * N, kUpdateBlocks), kThreads}, lamb_step_kernel<T>, count,
            packs ? count / N * N : 0, values.as<T>(), first_moment.as<T>(), second_moment.as<T>(),
-           numbers<double>(norms), scalars.as<double>(), how);
+           norms ? norms.as<double>() : nullptr, scalars.as<double>(), how);
   });
   return bill_lamb_step(values, first_moment, second_moment, norms, scalars);
 }
