@@ -175,5 +175,17 @@ inline Cost bill_sgd_momentum(const Tensor& values, const Tensor& gradients, con
                               const Tensor& scalars) {
   return traffic(2 * bytes_of({&values, &velocity}) + bytes_of({&gradients, &scalars}));
 }
+inline Cost bill_lars(const Tensor& values, const Tensor& gradients, const Tensor& velocity, const Tensor& norms,
+                      const Tensor& scalars) {
+  return traffic(2 * bytes_of({&values, &velocity}) + bytes_of({&gradients, &norms, &scalars}));
+}
+inline Cost bill_lamb_moments(const Tensor& squares, const Tensor& values, const Tensor& gradients,
+                              const Tensor& first_moment, const Tensor& second_moment, const Tensor& scalars) {
+  return traffic(2 * bytes_of({&squares, &first_moment, &second_moment}) + bytes_of({&values, &gradients, &scalars}));
+}
+inline Cost bill_lamb_step(const Tensor& values, const Tensor& first_moment, const Tensor& second_moment,
+                           const Tensor& norms, const Tensor& scalars) {
+  return traffic(2 * bytes_of({&values}) + bytes_of({&first_moment, &second_moment, &norms, &scalars}));
+}
 
 }  // namespace quadrille

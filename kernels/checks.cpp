@@ -1,109 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The demands of every op, in the order of ops.h. `Check` knows the op's name, so that each demand is one line.
+// The demands of every op, in the order of ops.h; those of training stand in checks_training.cpp.
 #include "kernels/checks.h"
 
 #include <cmath>
-#include <initializer_list>
 #include <limits>
-#include <string_view>
 
 #include "core/error.h"
+#include "kernels/demands.h"
 
 namespace quadrille {
 
 namespace {
 
-struct Named {
-  std::string_view name;
-  const Tensor& tensor;
-};
-using Names = std::initializer_list<Named>;
 constexpr std::int64_t kAnywhere = std::numeric_limits<std::int64_t>::max();  // a whole without an end
-
-Extents extents_of(const Tensor& t) {
-  const int last = t.shape().rank() - 1;
-  return {t.shape().count(0, last), t.shape()[last]};
-}
-
-class Check {
- public:
-  Check(std::string_view op, const Stream& stream) : op_(op), stream_(stream) {}
-
-  void here(Named t) const {
-    require(static_cast<bool>(t.tensor), "{}: operand \"{}\" is missing", op_, t.name);
-    require(&t.tensor.device() == &stream_.device(),
-            "{}: \"{}\" lives on another device (\"{}\") than the stream (\"{}\"): copy it first", op_, t.name,
-            t.tensor.device().name(), stream_.device().name());
-  }
-  void type(DType wanted, Names tensors) const {
-    for (const Named& t : tensors) {
-      here(t);
-      require(t.tensor.dtype() == wanted, "{}: \"{}\" is of {}, wanted {}", op_, t.name, name_of(t.tensor.dtype()),
-              name_of(wanted));
-    }
-  }
-  // All of the first one's floating type.
-  void real(Names tensors) const {
-    const Named& first = *tensors.begin();
-    here(first);
-    require(first.tensor.dtype() != DType::i32, "{}: \"{}\" is of i32, wanted f32, f64 or bf16", op_, first.name);
-    type(first.tensor.dtype(), tensors);
-  }
-  // Of this type or of its wide one.
-  void maybe_wide(Named t, DType narrow) const {
-    here(t);
-    const DType found = t.tensor.dtype();
-    require(found == narrow || found == wide(narrow), "{}: \"{}\" is of {}, wanted {}{}", op_, t.name, name_of(found),
-            name_of(narrow), wide(narrow) == narrow ? "" : " or f32");
-  }
-  void same_shape(Named t, Named as) const {
-    require(t.tensor.shape() == as.tensor.shape(), "{}: \"{}\" is {}, but \"{}\" is {}: shapes must be equal", op_,
-            t.name, t.tensor.shape().text(), as.name, as.tensor.shape().text());
-  }
-  // The same, and of the first one's shape.
-  void alike(Names tensors) const {
-    real(tensors);
-    const Named& first = *tensors.begin();
-    for (const Named& t : tensors) same_shape(t, first);
-  }
-  Extents matrix(Named t) const {
-    require(t.tensor.shape().rank() >= 1, "{}: \"{}\" is a single number, wanted rows and columns", op_, t.name);
-    return extents_of(t.tensor);
-  }
-  void count(Named t, std::int64_t wanted, std::string_view what) const {
-    require(t.tensor.count() == wanted, "{}: \"{}\" is {}, that is {} numbers, wanted {} = {}", op_, t.name,
-            t.tensor.shape().text(), t.tensor.count(), wanted, what);
-  }
-  void apart(Named out, Names inputs) const {
-    for (const Named& in : inputs)
-      require(!out.tensor.overlaps(in.tensor), "{}: \"{}\" overlaps \"{}\": it needs memory of its own", op_, out.name,
-              in.name);
-  }
-  void apart_or_same(Named out, Names inputs) const {
-    for (const Named& in : inputs)
-      require(!out.tensor.overlaps(in.tensor) || out.tensor.same_place(in.tensor),
-              "{}: \"{}\" overlaps a part of \"{}\": it must be the same tensor or apart", op_, out.name, in.name);
-  }
-  template <class T>
-  void that(bool condition, std::string_view what, T found) const {
-    require(condition, "{}: found {}, wanted {}", op_, found, what);
-  }
-  void part(std::string_view what, std::int64_t first, std::int64_t count, std::int64_t whole) const {
-    require(first >= 0 && first + count <= whole, "{}: {} [{}, {}) are not inside the whole [0, {})", op_, what, first,
-            first + count, whole);
-  }
-  // The positions of `tokens` tokens, in order and inside the whole.
-  void positions(std::string_view what, std::int64_t first, const Jump& jump, std::int64_t tokens,
-                 std::int64_t whole) const {
-    require(jump.after >= 0 && jump.by >= 0, "{}: {} jump after token {} by {}: no negative numbers are wanted", op_,
-            what, jump.after, jump.by);
-    part(what, first, tokens + (jump.after < tokens ? jump.by : 0), whole);
-  }
-
- private:
-  std::string_view op_;
-  const Stream& stream_;
-};
 
 }  // namespace
 
@@ -495,54 +404,6 @@ void check_move_block(const Stream& stream, const Tensor& out, const Tensor& in,
   check.count({"out", out}, how.outer * how.out_rows * how.inner, "outer * out_rows * inner");
   check.count({"in", in}, how.outer * how.in_rows * how.inner, "outer * in_rows * inner");
   check.apart({"out", out}, {{"in", in}});
-}
-
-void check_sum_of_squares(const Stream& stream, const Tensor& sum, const Tensor& x) {
-  const Check check("sum_of_squares", stream);
-  check.real({{"x", x}});
-  check.type(DType::f64, {{"sum", sum}});
-  check.count({"sum", sum}, 1, "a single number");
-  check.apart({"sum", sum}, {{"x", x}});
-}
-
-void check_step_scalars(const Stream& stream, const Tensor& scalars, const Tensor& totals, const Tensor& settings,
-                        double clip_norm) {
-  const Check check("step_scalars", stream);
-  check.type(DType::f64, {{"scalars", scalars}, {"totals", totals}, {"settings", settings}});
-  check.count({"scalars", scalars}, kStepScalars, "the step scalars of ops.h");
-  check.count({"totals", totals}, 3, "loss, count, norm squared");
-  check.count({"settings", settings}, 2, "rate and step");
-  check.that(clip_norm >= 0, "a clip norm of at least 0", clip_norm);
-  check.apart({"scalars", scalars}, {{"totals", totals}, {"settings", settings}});
-}
-
-void check_adamw(const Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
-                 const Tensor& second_moment, const Tensor& scalars, const AdamW& how) {
-  const Check check("adamw", stream);
-  check.alike(
-      {{"values", values}, {"gradients", gradients}, {"first_moment", first_moment}, {"second_moment", second_moment}});
-  check.type(DType::f64, {{"scalars", scalars}});
-  check.count({"scalars", scalars}, kStepScalars, "the step scalars of ops.h");
-  check.that(how.beta1 >= 0 && how.beta1 < 1, "a beta1 in [0, 1)", how.beta1);
-  check.that(how.beta2 >= 0 && how.beta2 < 1, "a beta2 in [0, 1)", how.beta2);
-  check.that(how.epsilon >= 0, "an epsilon of at least 0", how.epsilon);
-  check.apart({"values", values},
-              {{"gradients", gradients}, {"first_moment", first_moment}, {"second_moment", second_moment}});
-  check.apart({"first_moment", first_moment}, {{"gradients", gradients}, {"second_moment", second_moment}});
-  check.apart({"second_moment", second_moment}, {{"gradients", gradients}});
-}
-
-void check_sgd_momentum(const Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& velocity,
-                        const Tensor& scalars, const SgdMomentum& how) {
-  const Check check("sgd_momentum", stream);
-  check.alike({{"values", values}, {"gradients", gradients}});
-  if (velocity) check.alike({{"values", values}, {"velocity", velocity}});
-  require(velocity || how.momentum == 0, "sgd_momentum: a momentum of {} needs a velocity", how.momentum);
-  check.type(DType::f64, {{"scalars", scalars}});
-  check.count({"scalars", scalars}, kStepScalars, "the step scalars of ops.h");
-  check.that(how.momentum >= 0 && how.momentum < 1, "a momentum in [0, 1)", how.momentum);
-  check.apart({"values", values}, {{"gradients", gradients}, {"velocity", velocity}});
-  check.apart({"gradients", gradients}, {{"velocity", velocity}});
 }
 
 }  // namespace quadrille

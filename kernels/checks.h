@@ -84,5 +84,11 @@ void check_adamw(const Stream&, const Tensor& values, const Tensor& gradients, c
                  const Tensor& second_moment, const Tensor& scalars, const AdamW&);
 void check_sgd_momentum(const Stream&, const Tensor& values, const Tensor& gradients, const Tensor& velocity,
                         const Tensor& scalars, const SgdMomentum&);
+void check_lars(const Stream&, const Tensor& values, const Tensor& gradients, const Tensor& velocity,
+                const Tensor& norms, const Tensor& scalars, const Lars&);
+void check_lamb_moments(const Stream&, const Tensor& squares, const Tensor& values, const Tensor& gradients,
+                        const Tensor& first_moment, const Tensor& second_moment, const Tensor& scalars, const Lamb&);
+void check_lamb_step(const Stream&, const Tensor& values, const Tensor& first_moment, const Tensor& second_moment,
+                     const Tensor& norms, const Tensor& scalars, const Lamb&);
 
 }  // namespace quadrille

@@ -202,6 +202,21 @@ class EmulatedBf16 : public Ops {
                     const Tensor& scalars, const SgdMomentum& how) const override {
     return run(stream, &Ops::sgd_momentum, Out{values, true}, In{gradients}, Out{velocity, true}, In{scalars}, how);
   }
+  Cost lars(Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& velocity, const Tensor& norms,
+            const Tensor& scalars, const Lars& how) const override {
+    return run(stream, &Ops::lars, Out{values, true}, In{gradients}, Out{velocity, true}, In{norms}, In{scalars}, how);
+  }
+  Cost lamb_moments(Stream& stream, const Tensor& squares, const Tensor& values, const Tensor& gradients,
+                    const Tensor& first_moment, const Tensor& second_moment, const Tensor& scalars,
+                    const Lamb& how) const override {
+    return run(stream, &Ops::lamb_moments, Out{squares, true}, In{values}, In{gradients}, Out{first_moment, true},
+               Out{second_moment, true}, In{scalars}, how);
+  }
+  Cost lamb_step(Stream& stream, const Tensor& values, const Tensor& first_moment, const Tensor& second_moment,
+                 const Tensor& norms, const Tensor& scalars, const Lamb& how) const override {
+    return run(stream, &Ops::lamb_step, Out{values, true}, In{first_moment}, In{second_moment}, In{norms}, In{scalars},
+               how);
+  }
 
  private:
   template <class... Parameters, class... Operands>

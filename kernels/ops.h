@@ -104,14 +104,35 @@ struct BlockMove {
 };
 
 // With g = kFactor·gradient, t = kStep (Loshchilov and Hutter 2019): m = β1 m + (1-β1) g, v = β2 v + (1-β2) g²,
-// value -= rate·((m / (1-β1ᵗ)) / (sqrt(v / (1-β2ᵗ)) + ε) + weight_decay·value), the value before the step.
+// value -= rate·((m / (1-β1ᵗ)) / (sqrt(v / (1-β2ᵗ)) + ε) + weight_decay·value), the value before the step. Adam with L2
+// (Kingma and Ba 2015) has the decay in g instead: g = kFactor·gradient + weight_decay·value.
 struct AdamW {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
+  bool decay_in_gradient = false;
 };
 // With g = kFactor·gradient + weight_decay·value: v = momentum·v + g, value -= rate·v; nesterov: rate·(g + momentum·v).
 struct SgdMomentum {
   double momentum = 0, weight_decay = 0;
   bool nesterov = false;
+};
+
+// LARS (You et al. 2017) and LAMB (You et al. 2020) scale the step of a whole parameter w by a ratio of norms; where
+// one of them is 0, and where an op is given no norms, the ratio is 1. How the norms come together over ranks:
+// training/optimizer.h.
+//
+// With g = kFactor·gradient: ratio = trust·‖w‖ / (‖g‖ + weight_decay·‖w‖ + ε), d = g + weight_decay·value,
+// v = momentum·v + rate·ratio·d, value -= v; nesterov: value -= momentum·v + rate·ratio·d. Scaled momentum: the
+// velocity does not hold the rates of past steps, v = momentum·v + d, value -= rate·ratio·v; nesterov: of d +
+// momentum·v.
+struct Lars {
+  double momentum = 0.9, weight_decay = 0, trust = 0.001, epsilon = 0;
+  bool nesterov = false, scaled_momentum = false;
+};
+// m and v as AdamW's; update = (m / (1-β1ᵗ)) / (sqrt(v / (1-β2ᵗ)) + ε) + weight_decay·value, without bias correction
+// m / (sqrt(v) + ε) + weight_decay·value; value -= rate·(‖w‖ / ‖update‖)·update.
+struct Lamb {
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0;
+  bool bias_correction = true;
 };
 
 // Step scalars: one f64 tensor per step on the device, written by `step_scalars`, read by optimizers and reports.
@@ -219,6 +240,17 @@ class Ops {
   virtual Cost sgd_momentum(Stream&, const Tensor& values, const Tensor& gradients,
                             const Tensor& velocity /* empty: plain */, const Tensor& scalars,
                             const SgdMomentum&) const = 0;
+  virtual Cost lars(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& velocity,
+                    const Tensor& norms_2 /* f64: Σ value², Σ gradient², of the whole parameter; or empty */,
+                    const Tensor& scalars, const Lars&) const = 0;
+  // LAMB in two halves, because the norm of the update crosses ranks in between: new moments and their squares, then
+  // new values. The update is computed in both and never stored.
+  virtual Cost lamb_moments(Stream&, const Tensor& squares_1 /* f64: += Σ update²; or empty */, const Tensor& values,
+                            const Tensor& gradients, const Tensor& first_moment, const Tensor& second_moment,
+                            const Tensor& scalars, const Lamb&) const = 0;
+  virtual Cost lamb_step(Stream&, const Tensor& values, const Tensor& first_moment, const Tensor& second_moment,
+                         const Tensor& norms_2 /* f64: Σ value², Σ update², of the whole parameter; or empty */,
+                         const Tensor& scalars, const Lamb&) const = 0;
 };
 
 }  // namespace quadrille

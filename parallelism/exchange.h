@@ -48,7 +48,8 @@ struct Owned {
       gradients;           // equal counts; parts of what the bucket keeps (values: of the masters where there are any)
   std::int64_t first = 0;  // in the optimizer's own state of this bucket
   bool counted = false;    // this rank is the first of its holders: its squares enter the norm here
-  bool decays = false;     // weight decay applies
+  bool decays = false;     // weight decay applies, and so does what adapts the rate to a whole parameter
+  std::int64_t parameter = -1;  // its number, where a run may hold no more than one; else -1
 };
 
 struct Bucket {

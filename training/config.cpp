@@ -42,17 +42,23 @@ std::int64_t count(Reader& reader, std::string_view key, std::optional<std::int6
 OptimizerConfig read_optimizer(const Json& object, Json& resolved) {
   Reader reader(object, "training.optimizer");
   OptimizerConfig c;
-  c.kind = reader.choice("kind", {"adamw", "sgd"}, "adamw");
-  if (c.kind == "adamw") {
-    c.beta1 = fraction(reader, "beta1", 0.9);
-    c.beta2 = fraction(reader, "beta2", 0.95);
-    c.epsilon = positive(reader, "epsilon", 1e-8);
-  } else {
-    c.momentum = fraction(reader, "momentum", 0);
+  c.kind = reader.choice("kind", {"adamw", "adam", "lamb", "lars", "sgd"}, "adamw");
+  if (c.kind == "sgd" || c.kind == "lars") {
+    c.momentum = fraction(reader, "momentum", c.kind == "lars" ? 0.9 : 0);
     c.nesterov = reader.boolean("nesterov", false);
     require(!c.nesterov || c.momentum > 0, "{}: training.optimizer.nesterov needs a momentum above 0",
             reader.origin_of("nesterov"));
+  } else {
+    c.beta1 = fraction(reader, "beta1", 0.9);
+    c.beta2 = fraction(reader, "beta2", c.kind == "adamw" ? 0.95 : 0.999);
+    c.epsilon = positive(reader, "epsilon", c.kind == "lamb" ? 1e-6 : 1e-8);
   }
+  if (c.kind == "lars") {
+    c.trust = positive(reader, "trust_coefficient", 0.001);
+    c.epsilon = not_negative(reader, "epsilon", 0);
+    c.scaled_momentum = reader.boolean("scaled_momentum", false);
+  }
+  if (c.kind == "lamb") c.bias_correction = reader.boolean("bias_correction", true);
   c.weight_decay = not_negative(reader, "weight_decay", 0);
   c.decay_all = reader.boolean("decay_all", false);
   reader.done();
@@ -60,17 +66,26 @@ OptimizerConfig read_optimizer(const Json& object, Json& resolved) {
   return c;
 }
 
+constexpr std::int64_t kLongestSchedule = 1'000'000'000'000;  // steps; sums of such counts stay far from overflow
+
 RateConfig read_rate(const Json& object, std::int64_t steps, Json& resolved) {
   Reader reader(object, "training.rate");
   RateConfig c;
-  c.schedule = reader.choice("schedule", {"constant", "linear", "cosine"}, "constant");
+  c.schedule = reader.choice("schedule", {"constant", "linear", "polynomial", "cosine", "inverse_sqrt"}, "constant");
+  const bool ends = c.schedule != "constant" && c.schedule != "inverse_sqrt";
   c.peak = positive(reader, "peak", {});
-  c.final_rate = c.schedule == "constant" ? c.peak : not_negative(reader, "final", 0);
+  c.final_rate = ends ? not_negative(reader, "final", 0) : c.schedule == "constant" ? c.peak : 0;
+  if (c.schedule == "polynomial") c.power = positive(reader, "power", 1);
   c.warmup_steps = count(reader, "warmup_steps", 0, 0);
-  c.steps = c.schedule == "constant" ? steps : count(reader, "steps", steps, 1);
+  c.steps = ends ? count(reader, "steps", steps, 1) : steps;
+  c.start_step = reader.integer("start_step", 0);
+  within(c.start_step <= 0 && c.start_step >= -kLongestSchedule, reader, "start_step", std::to_string(c.start_step),
+         fmt::format("in [{}, 0]: 0, or how many steps before the run the schedule began, with a minus",
+                     -kLongestSchedule));
   reader.done();
-  require(c.schedule == "constant" || c.warmup_steps < c.steps,
-          "training.rate.warmup_steps {} must be below training.rate.steps {}", c.warmup_steps, c.steps);
+  require(!ends || c.warmup_steps < c.steps - c.start_step,
+          "training.rate.warmup_steps {} must be below training.rate.steps {}{}", c.warmup_steps, c.steps,
+          c.start_step == 0 ? "" : fmt::format(" - training.rate.start_step {}", c.start_step));
   require(c.final_rate <= c.peak, "training.rate.final {} is above training.rate.peak {}", c.final_rate, c.peak);
   resolved = reader.resolved();
   return c;
@@ -79,11 +94,15 @@ RateConfig read_rate(const Json& object, std::int64_t steps, Json& resolved) {
 }  // namespace
 
 double rate_at(const RateConfig& c, std::int64_t step) {
-  if (step <= c.warmup_steps) return c.peak * static_cast<double>(step) / static_cast<double>(c.warmup_steps);
+  const auto s = static_cast<double>(step - c.start_step), warmup = static_cast<double>(c.warmup_steps);
+  if (s <= warmup) return c.peak * s / warmup;
   if (c.schedule == "constant") return c.peak;
-  const double done = std::min(1.0, static_cast<double>(step - c.warmup_steps) /
-                                        static_cast<double>(std::max<std::int64_t>(1, c.steps - c.warmup_steps)));
-  const double left = c.schedule == "linear" ? 1 - done : 0.5 * (1 + std::cos(std::numbers::pi * done));
+  if (c.schedule == "inverse_sqrt") return c.peak * std::sqrt(std::max(1.0, warmup) / s);
+  const double decay_steps = std::max(1.0, static_cast<double>(c.steps - c.start_step) - warmup);
+  const double done = std::min(1.0, (s - warmup) / decay_steps);
+  const double left = c.schedule == "linear"       ? 1 - done
+                      : c.schedule == "polynomial" ? std::pow(1 - done, c.power)
+                                                   : 0.5 * (1 + std::cos(std::numbers::pi * done));
   return c.final_rate + (c.peak - c.final_rate) * left;
 }
 

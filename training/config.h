@@ -11,21 +11,31 @@
 namespace quadrille {
 
 struct OptimizerConfig {
-  std::string kind = "adamw";                        // "adamw" or "sgd"
-  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  // adamw
-  double momentum = 0;                               // sgd
-  bool nesterov = false;
-  double weight_decay = 0;  // of weights with two or more dims; biases, gains and positions decay only if asked
+  std::string kind = "adamw";                        // "adamw", "adam", "lamb", "lars" or "sgd"
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  // adamw, adam, lamb; epsilon also lars
+  double momentum = 0;                               // sgd, lars
+  bool nesterov = false;                             // sgd, lars
+  double trust = 0.001;                              // lars: the trust coefficient
+  bool scaled_momentum = false;                      // lars
+  bool bias_correction = true;                       // lamb
+  // Of weights with two or more dims; biases, gains and positions decay only if asked. LARS and LAMB adapt the rate of
+  // what decays, whatever the decay is.
+  double weight_decay = 0;
   bool decay_all = false;
+  bool adapts_by_parameter() const { return kind == "lars" || kind == "lamb"; }
 };
 
-// Learning rate of step k (from 1): linear warm-up from 0 over warmup_steps, then the schedule down to final_rate at
-// `steps`.
+// Learning rate of step k (from 1), with s = k - start_step: s/warmup_steps of the peak up to there, then the schedule,
+// in which `left` falls from 1 to 0 between warmup_steps and steps - start_step, evenly, and stays 0:
+// final_rate + (peak - final_rate)·f with f = left (linear), left^power (polynomial), (1 + cos π(1 - left))/2 (cosine);
+// or peak·sqrt(max(1, warmup_steps)/s) without an end (inverse_sqrt).
 struct RateConfig {
-  std::string schedule = "constant";  // "constant", "linear", "cosine"
+  std::string schedule = "constant";  // "constant", "linear", "polynomial", "cosine", "inverse_sqrt"
   double peak = 1e-3, final_rate = 0;
+  double power = 1;  // polynomial
   std::int64_t warmup_steps = 0;
-  std::int64_t steps = 0;  // where the decay ends; 0: the run's number of steps
+  std::int64_t steps = 0;       // where the decay ends; 0: the run's number of steps
+  std::int64_t start_step = 0;  // below 0: the schedule began so many steps before the run
 };
 double rate_at(const RateConfig&, std::int64_t step);
 

@@ -59,14 +59,15 @@ Engine::Engine(const Workload& w, const Mesh& mesh, Device& device, const Ops& o
   require(rehearsal_.owed.size() == parameters_.all().size(), "the rehearsal knew {} parameters, the model has {}",
           rehearsal_.owed.size(), parameters_.all().size());
   for (std::size_t i = 0; i < rehearsal_.owed.size(); ++i) parameters_.all()[i].owed = rehearsal_.owed[i];
-  weights_ = std::make_unique<Weights>(parameters_, usage(), context_, w.training.optimizer.decay_all);
+  weights_ = std::make_unique<Weights>(parameters_, usage(), context_, w.training.optimizer);
   settings_ = device_.empty({2}, DType::f64);
   scalars_ = device_.empty({kStepScalars}, DType::f64);
   for (Reported& r : ring_) {
     r.settings = host_->empty({2}, DType::f64);
     r.scalars = host_->empty({kStepScalars}, DType::f64);
   }
-  optimizer_ = make_optimizer(w.training.optimizer, ops, device_, *stream_, weights_->buckets());
+  optimizer_ = make_optimizer(w.training.optimizer, ops, device_, *stream_, weights_->buckets(),
+                              static_cast<std::int64_t>(parameters_.all().size()));
   if (device_.holds_numbers()) {
     HostClock clock(ledger_, "weights");
     weights_->change_all([&](const Parameter& p) { initialise(p, plan_, w.seed); });
@@ -345,9 +346,16 @@ void Engine::finish_step() {
     sum_over(context_, totals_, mesh_.all());
     ops.step_scalars(*stream_, scalars_, totals_, settings_, workload_.training.clip_norm);
   });
+  std::vector<Bucket>& buckets = weights_->buckets();
+  if (const Tensor norms = optimizer_->norms()) {
+    phase("optimizer", [&] {
+      stream_->zero(norms);
+      for (std::size_t k = 0; k < buckets.size(); ++k) optimizer_->measure(*stream_, buckets[k], k, scalars_);
+    });
+    phase("exchange", [&] { sum_over(context_, norms, mesh_.all()); });
+  }
   phase("optimizer", [&] {
-    for (std::size_t k = 0; k < weights_->buckets().size(); ++k)
-      optimizer_->step(*stream_, weights_->buckets()[k], k, scalars_);
+    for (std::size_t k = 0; k < buckets.size(); ++k) optimizer_->step(*stream_, buckets[k], k, scalars_);
   });
   phase("exchange", [&] {
     weights_->publish();

@@ -52,7 +52,7 @@ std::vector<Group> groups_of(Parameters& parameters, const Usage& usage) {
 
 }  // namespace
 
-Weights::Weights(Parameters& parameters, const Usage& usage, Context& context, bool decay_all)
+Weights::Weights(Parameters& parameters, const Usage& usage, Context& context, const OptimizerConfig& optimizer)
     : context_(context),
       exchange_(context.plan, context.ops, context.stream, context.arena),
       of_block_(usage.stage_of.size()) {
@@ -68,7 +68,7 @@ Weights::Weights(Parameters& parameters, const Usage& usage, Context& context, b
     buckets_.push_back({});
     buckets_.back().name = g.name;
     buckets_.back().holders = std::move(holders);
-    fill(buckets_.back(), std::move(g.members), decay_all, *g.stages.begin() == own);
+    fill(buckets_.back(), std::move(g.members), optimizer, *g.stages.begin() == own);
     first_block_.push_back(-1);
     for (int b : g.blocks) {
       if (usage.stage_of[static_cast<std::size_t>(b)] != own) continue;
@@ -79,7 +79,8 @@ Weights::Weights(Parameters& parameters, const Usage& usage, Context& context, b
 }
 
 // Lays out one bucket. Parameters are ordered by what they owe, then by how they can be cut.
-void Weights::fill(Bucket& bucket, std::vector<Parameter*> parameters, bool decay_all, bool first_holder) {
+void Weights::fill(Bucket& bucket, std::vector<Parameter*> parameters, const OptimizerConfig& optimizer,
+                   bool first_holder) {
   const MeshAxes stored = context_.mesh().real(context_.plan.store().optimizer);
   std::stable_sort(parameters.begin(), parameters.end(), [&](const Parameter* a, const Parameter* b) {
     return std::pair(a->owed, axes_of(*a, Kind::split) & stored) <
@@ -108,7 +109,7 @@ void Weights::fill(Bucket& bucket, std::vector<Parameter*> parameters, bool deca
     context_.stream.zero(bucket.kept_masters);
   }
   members_.push_back(std::move(parameters));
-  for (const Segment& s : bucket.segments) list_owned(bucket, s, decay_all, first_holder);
+  for (const Segment& s : bucket.segments) list_owned(bucket, s, optimizer, first_holder);
 }
 
 Segment Weights::segment_of(const std::vector<Parameter*>& alike, std::int64_t first) {
@@ -126,8 +127,8 @@ Segment Weights::segment_of(const std::vector<Parameter*>& alike, std::int64_t f
 }
 
 // The runs of a segment that this rank's optimizer changes: its part, parameter by parameter, neighbours of a kind in
-// one.
-void Weights::list_owned(Bucket& bucket, const Segment& s, bool decay_all, bool first_holder) {
+// one unless the optimizer looks at whole parameters.
+void Weights::list_owned(Bucket& bucket, const Segment& s, const OptimizerConfig& optimizer, bool first_holder) {
   const Mesh& mesh = context_.mesh();
   const Slice mine = part_of(mesh, s, s.cuts.optimizer);
   const Tensor& values = bucket.kept_masters ? bucket.kept_masters : bucket.kept_values;
@@ -139,15 +140,17 @@ void Weights::list_owned(Bucket& bucket, const Segment& s, bool decay_all, bool 
   struct Run {
     std::int64_t first, end;
     bool counted, decays;
+    std::int64_t parameter;
   };
   std::vector<Run> runs;
   for (const Parameter* p : members_.back()) {
     const std::int64_t first = std::max(mine.first, p->at), end = std::min(mine.end(), p->at + p->shape.count());
     if (end <= first) continue;
     const MeshAxes replicas = mesh.all() & ~context_.plan.pipe() & ~cut & ~axes_of(*p, Kind::split);
-    const Run run{first, end, first_holder && mesh.first_on(replicas), decay_all || p->decays};
+    const Run run{first, end, first_holder && mesh.first_on(replicas), optimizer.decay_all || p->decays,
+                  optimizer.adapts_by_parameter() ? p->number : -1};
     if (!runs.empty() && runs.back().end == first && runs.back().counted == run.counted &&
-        runs.back().decays == run.decays)
+        runs.back().decays == run.decays && runs.back().parameter == run.parameter)
       runs.back().end = end;
     else
       runs.push_back(run);
@@ -156,7 +159,7 @@ void Weights::list_owned(Bucket& bucket, const Segment& s, bool decay_all, bool 
     const std::int64_t n = r.end - r.first;
     bucket.owned.push_back({values.rows(r.first - value_base, n),
                             bucket.kept_gradients.rows(r.first - gradient_base, n), bucket.owned_count, r.counted,
-                            r.decays});
+                            r.decays, r.parameter});
     bucket.owned_count += n;
   }
 }

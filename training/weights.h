@@ -12,6 +12,7 @@
 #include "models/nn/moves.h"
 #include "models/nn/parameter.h"
 #include "parallelism/exchange.h"
+#include "training/config.h"
 
 namespace quadrille {
 
@@ -25,7 +26,7 @@ class Weights {
  public:
   // A collective call of the mesh's world (weights tied over stages get a group of their own). Memory of what is kept
   // comes from the device; whole weights and gradients of cut ones from the context's arena.
-  Weights(Parameters&, const Usage&, Context&, bool decay_all);
+  Weights(Parameters&, const Usage&, Context&, const OptimizerConfig&);
 
   std::vector<Bucket>& buckets() { return buckets_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
@@ -56,9 +57,9 @@ class Weights {
   std::int64_t gradient_bytes() const;
 
  private:
-  void fill(Bucket&, std::vector<Parameter*>, bool decay_all, bool first_holder);
+  void fill(Bucket&, std::vector<Parameter*>, const OptimizerConfig&, bool first_holder);
   Segment segment_of(const std::vector<Parameter*>& alike, std::int64_t first);
-  void list_owned(Bucket&, const Segment&, bool decay_all, bool first_holder);
+  void list_owned(Bucket&, const Segment&, const OptimizerConfig&, bool first_holder);
   void show(int bucket);
   void visit(int bucket, const std::vector<Parameter*>& shown, const Look&, bool changes);
   std::vector<Parameter*>& members(int bucket) { return members_[static_cast<std::size_t>(bucket)]; }

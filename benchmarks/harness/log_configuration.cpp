@@ -26,9 +26,25 @@ std::int64_t tensor_extent(const Json& strategy, const std::vector<MeshAxis>& me
   return extent;
 }
 
+void log_options(MlLog& log, const OptimizerConfig& optimizer) {
+  if (optimizer.kind == "sgd" || optimizer.kind == "lars") {
+    const std::string prefix = optimizer.kind + "_opt_";
+    log.point(prefix + "momentum", optimizer.momentum);
+    log.point(prefix + "weight_decay", optimizer.weight_decay);
+    if (optimizer.kind == "lars") log.point("lars_epsilon", optimizer.epsilon);
+    return;
+  }
+  const std::string prefix = "opt_" + optimizer.kind + "_";
+  log.point(prefix + "beta_1", optimizer.beta1);
+  log.point(prefix + "beta_2", optimizer.beta2);
+  log.point(prefix + "epsilon", optimizer.epsilon);
+  if (optimizer.kind == "adamw") log.point("opt_adamw_weight_decay", optimizer.weight_decay);
+  if (optimizer.kind == "lamb") log.point("opt_lamb_weight_decay_rate", optimizer.weight_decay);
+  if (optimizer.kind == "adam") log.point("opt_weight_decay", optimizer.weight_decay);
+}
+
 void log_optimizer(MlLog& log, const TrainingConfig& training) {
-  const OptimizerConfig& optimizer = training.optimizer;
-  log.point("opt_name", optimizer.kind);
+  log.point("opt_name", training.optimizer.kind);
   log.point("opt_base_learning_rate", training.rate.peak);
   log.point("opt_end_learning_rate",
             training.rate.schedule == "constant" ? training.rate.peak : training.rate.final_rate);
@@ -36,15 +52,7 @@ void log_optimizer(MlLog& log, const TrainingConfig& training) {
   const std::int64_t end = training.rate.steps > 0 ? training.rate.steps : training.steps;
   log.point("opt_learning_rate_decay_steps", std::max<std::int64_t>(0, end - training.rate.warmup_steps));
   log.point("opt_learning_rate_decay_schedule", training.rate.schedule + " with linear warmup");
-  if (optimizer.kind == "adamw") {
-    log.point("opt_adamw_beta_1", optimizer.beta1);
-    log.point("opt_adamw_beta_2", optimizer.beta2);
-    log.point("opt_adamw_epsilon", optimizer.epsilon);
-    log.point("opt_adamw_weight_decay", optimizer.weight_decay);
-  } else {
-    log.point("sgd_opt_momentum", optimizer.momentum);
-    log.point("sgd_opt_weight_decay", optimizer.weight_decay);
-  }
+  log_options(log, training.optimizer);
   if (training.clip_norm > 0) log.point("opt_gradient_clip_norm", training.clip_norm);
 }
 

@@ -186,6 +186,26 @@ Cost CountingOps::sgd_momentum(Stream& stream, const Tensor& values, const Tenso
   return bill_sgd_momentum(values, gradients, velocity, scalars);
 }
 
+Cost CountingOps::lars(Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& velocity,
+                       const Tensor& norms, const Tensor& scalars, const Lars& how) const {
+  check_lars(stream, values, gradients, velocity, norms, scalars, how);
+  return bill_lars(values, gradients, velocity, norms, scalars);
+}
+
+Cost CountingOps::lamb_moments(Stream& stream, const Tensor& squares, const Tensor& values, const Tensor& gradients,
+                               const Tensor& first_moment, const Tensor& second_moment, const Tensor& scalars,
+                               const Lamb& how) const {
+  check_lamb_moments(stream, squares, values, gradients, first_moment, second_moment, scalars, how);
+  return bill_lamb_moments(squares, values, gradients, first_moment, second_moment, scalars);
+}
+
+Cost CountingOps::lamb_step(Stream& stream, const Tensor& values, const Tensor& first_moment,
+                            const Tensor& second_moment, const Tensor& norms, const Tensor& scalars,
+                            const Lamb& how) const {
+  check_lamb_step(stream, values, first_moment, second_moment, norms, scalars, how);
+  return bill_lamb_step(values, first_moment, second_moment, norms, scalars);
+}
+
 const Ops& counting_ops() {
   static const CountingOps ops(1);
   return ops;

@@ -60,6 +60,13 @@ class CountingOps : public Ops {
              const Tensor& second_moment, const Tensor& scalars, const AdamW&) const override;
   Cost sgd_momentum(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& velocity,
                     const Tensor& scalars, const SgdMomentum&) const override;
+  Cost lars(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& velocity, const Tensor& norms,
+            const Tensor& scalars, const Lars&) const override;
+  Cost lamb_moments(Stream&, const Tensor& squares, const Tensor& values, const Tensor& gradients,
+                    const Tensor& first_moment, const Tensor& second_moment, const Tensor& scalars,
+                    const Lamb&) const override;
+  Cost lamb_step(Stream&, const Tensor& values, const Tensor& first_moment, const Tensor& second_moment,
+                 const Tensor& norms, const Tensor& scalars, const Lamb&) const override;
 
  private:
   std::int64_t attention_block_;

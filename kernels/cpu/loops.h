@@ -53,7 +53,14 @@ struct AdamWFactors {
   float beta1 = 0, beta2 = 0, rest1 = 1, rest2 = 1;  // rest = 1 - beta, subtracted in double
   float step = 0, inverse_root = 1;                  // rate / (1 - beta1^t); 1 / sqrt(1 - beta2^t)
   float epsilon = 0;
-  float keep = 1;  // 1 - rate * weight decay
+  float keep = 1;   // 1 - rate * weight decay
+  float decay = 0;  // of Adam's L2: times the value, added to the gradient
+};
+// update = scale m / (sqrt(v) inverse_root + epsilon) + decay value
+struct LambFactors {
+  float gradient = 1;
+  float beta1 = 0, beta2 = 0, rest1 = 1, rest2 = 1;
+  float scale = 1, inverse_root = 1, epsilon = 0, decay = 0;
 };
 struct SgdFactors {
   float gradient = 1, decay = 0, momentum = 0, rate = 0;
@@ -65,6 +72,10 @@ struct TrainingLoops {
                 std::int64_t n) noexcept;
   void (*sgd)(float* values, const float* gradients, float* velocity /* or null */, const SgdFactors&,
               std::int64_t n) noexcept;
+  double (*lamb_moments)(const float* values, const float* gradients, float* first, float* second, const LambFactors&,
+                         std::int64_t n) noexcept;  // returns Σ update²
+  void (*lamb_step)(float* values, const float* first, const float* second, const LambFactors&, float rate,
+                    std::int64_t n) noexcept;  // values -= rate update
 };
 const TrainingLoops& training_loops();
 

@@ -15,6 +15,7 @@ Parameter& Parameters::make(std::string name, std::string bucket, Dims dims, dou
                             bool decays) {
   require(names_.insert(name).second, "two parameters are called \"{}\"", name);
   Parameter p;
+  p.number = static_cast<std::int64_t>(all_.size());
   p.name = std::move(name);
   p.bucket = std::move(bucket);
   p.dims = std::move(dims);

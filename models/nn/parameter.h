@@ -21,6 +21,7 @@ struct Parameter {
   Dims dims;                       // as placed: an axis that lost its mesh axis to an earlier dim is `none`
   States states;                   // same or split only
   Shape shape;                     // of the local part
+  std::int64_t number = 0;         // in order of creation, the same on every rank
   double mean = 0, deviation = 0;  // of the initial normal values; deviation 0: all equal to the mean
   std::string bucket;              // parameters of one bucket lie end to end
   bool decays = false;         // weight decay is meant for it: matrices and word tables, not biases, gains, positions

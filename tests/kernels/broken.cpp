@@ -236,4 +236,28 @@ Cost BrokenOps::sgd_momentum(Stream& stream, const Tensor& values, const Tensor&
   });
 }
 
+Cost BrokenOps::lars(Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& velocity,
+                     const Tensor& norms, const Tensor& scalars, const Lars& how) const {
+  return spoil({&values, &velocity}, [&] {
+    return right_.lars(stream, values, gradients, velocity, norms, scalars, changed(how, forgetting_.lars));
+  });
+}
+
+Cost BrokenOps::lamb_moments(Stream& stream, const Tensor& squares, const Tensor& values, const Tensor& gradients,
+                             const Tensor& first_moment, const Tensor& second_moment, const Tensor& scalars,
+                             const Lamb& how) const {
+  return spoil({&squares, &first_moment, &second_moment}, [&] {
+    return right_.lamb_moments(stream, squares, values, gradients, first_moment, second_moment, scalars,
+                               changed(how, forgetting_.lamb));
+  });
+}
+
+Cost BrokenOps::lamb_step(Stream& stream, const Tensor& values, const Tensor& first_moment, const Tensor& second_moment,
+                          const Tensor& norms, const Tensor& scalars, const Lamb& how) const {
+  return spoil({&values}, [&] {
+    return right_.lamb_step(stream, values, first_moment, second_moment, norms, scalars,
+                            changed(how, forgetting_.lamb));
+  });
+}
+
 }  // namespace quadrille

@@ -31,6 +31,8 @@ struct Forgetting {
   std::function<void(BlockMove&)> block_move;
   std::function<void(AdamW&)> adamw;
   std::function<void(SgdMomentum&)> sgd_momentum;
+  std::function<void(Lars&)> lars;
+  std::function<void(Lamb&)> lamb;
   std::function<void(double& rate, double& clip_norm, double& step)> step_scalars;
   std::function<void(std::int64_t&)> first_row;
 };
@@ -89,6 +91,13 @@ class BrokenOps : public Ops {
              const Tensor& second_moment, const Tensor& scalars, const AdamW&) const override;
   Cost sgd_momentum(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& velocity,
                     const Tensor& scalars, const SgdMomentum&) const override;
+  Cost lars(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& velocity, const Tensor& norms,
+            const Tensor& scalars, const Lars&) const override;
+  Cost lamb_moments(Stream&, const Tensor& squares, const Tensor& values, const Tensor& gradients,
+                    const Tensor& first_moment, const Tensor& second_moment, const Tensor& scalars,
+                    const Lamb&) const override;
+  Cost lamb_step(Stream&, const Tensor& values, const Tensor& first_moment, const Tensor& second_moment,
+                 const Tensor& norms, const Tensor& scalars, const Lamb&) const override;
 
  private:
   Cost spoil(std::initializer_list<const Tensor*> outputs, const std::function<Cost()>& call) const;

@@ -75,12 +75,107 @@ void run_sgd(Bench& b, std::int64_t n, const SgdMomentum& how, bool with_velocit
   if (velocity) b.result("velocity", velocity, kTolerance);
 }
 
+// Two steps with given norms, then one that is not finite.
+void run_lars(Bench& b, std::int64_t n, const Lars& how, const Numbers& norms) {
+  const Tensor values = b.normal_sum({n}), gradients = b.normal_sum({n}, 20), velocity = b.normal_sum({n});
+  const Tensor squares = norms.empty() ? Tensor() : b.put_wide({2}, norms);
+  const Tensor scalars = b.put_wide({kStepScalars}, scalars_of(0.03, 0.1, true, 5));
+  for (int i = 0; i < 2; ++i) b.bill(b.ops().lars(b.stream(), values, gradients, velocity, squares, scalars, how));
+  const Tensor broken = b.put_sum({n}, Numbers(static_cast<std::size_t>(n), NAN));
+  const Tensor no_norms = b.put_wide({2}, {9, NAN});
+  const Tensor not_finite = b.put_wide({kStepScalars}, scalars_of(0, 0.1, false, 6));
+  b.bill(b.ops().lars(b.stream(), values, broken, velocity, no_norms, not_finite, how));
+  b.result("values", values, kTolerance);
+  b.result("velocity", velocity, kTolerance);
+}
+
+struct LambNumbers {
+  Tensor values, gradients, m, v, scalars, broken, not_finite;
+};
+LambNumbers lamb_numbers(Bench& b, std::int64_t n, double step) {
+  LambNumbers t;
+  t.values = b.normal_sum({n}), t.gradients = b.normal_sum({n}, 20), t.m = b.normal_sum({n}, 0.3);
+  Numbers squares = b.normals(n, 0.3);
+  for (double& v : squares) v = 0.01 + v * v;  // the update of a vanishing second moment has no bound
+  t.v = b.put_sum({n}, squares);
+  t.scalars = b.put_wide({kStepScalars}, scalars_of(0.03, 0.1, true, step));
+  t.broken = b.put_sum({n}, Numbers(static_cast<std::size_t>(n), NAN));
+  t.not_finite = b.put_wide({kStepScalars}, scalars_of(0, 0.1, false, step + 1));
+  return t;
+}
+void run_lamb_moments(Bench& b, std::int64_t n, const Lamb& how, double step, bool counted) {
+  const LambNumbers t = lamb_numbers(b, n, step);
+  const Tensor squares = counted ? b.put_wide({1}, {2.5}) : Tensor();
+  for (int i = 0; i < 2; ++i)
+    b.bill(b.ops().lamb_moments(b.stream(), squares, t.values, t.gradients, t.m, t.v, t.scalars, how));
+  b.bill(b.ops().lamb_moments(b.stream(), squares, t.values, t.broken, t.m, t.v, t.not_finite, how));
+  b.result("first moment", t.m, kTolerance);
+  b.result("second moment", t.v, kTolerance);
+  if (counted) b.result("squares", squares, kTolerance);
+}
+void run_lamb_step(Bench& b, std::int64_t n, const Lamb& how, double step, const Numbers& norms) {
+  const LambNumbers t = lamb_numbers(b, n, step);
+  const Tensor squares = norms.empty() ? Tensor() : b.put_wide({2}, norms);
+  for (int i = 0; i < 2; ++i) b.bill(b.ops().lamb_step(b.stream(), t.values, t.m, t.v, squares, t.scalars, how));
+  b.bill(b.ops().lamb_step(b.stream(), t.values, t.m, t.v, b.put_wide({2}, {9, NAN}), t.not_finite, how));
+  b.result("values", t.values, kTolerance);
+}
+
+// Optimizers that scale a whole parameter's step.
+void add_scaled(std::vector<OpCase>& cases) {
+  const std::pair<const char*, Numbers> norms[] = {
+      {"", {7.3, 2500}}, {" without norms", {}}, {" zero values", {0, 2500}}, {" nothing to do", {7.3, 0}}};
+  const std::pair<const char*, Lars> larses[] = {
+      {"", {.trust = 0.5}},
+      {" decayed", {.weight_decay = 0.1, .trust = 0.5}},
+      {" scaled momentum", {.momentum = 0.8, .weight_decay = 0.1, .trust = 0.5, .scaled_momentum = true}},
+      {" nesterov, epsilon", {.weight_decay = 0.1, .trust = 0.5, .epsilon = 0.5, .nesterov = true}},
+      {" scaled momentum, nesterov", {.trust = 0.5, .nesterov = true, .scaled_momentum = true}}};
+  const std::pair<const char*, Lamb> lambs[] = {
+      {"", {}},
+      {" decayed", {.weight_decay = 0.1}},
+      {" not corrected",
+       {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 0.01, .weight_decay = 0.01, .bias_correction = false}},
+      {" other constants", {.beta1 = 0.7206, .beta2 = 0.78921, .epsilon = 1e-3}}};
+  // A single number may all but vanish when a step is taken from it: then nothing can be said about its digits.
+  for (const std::int64_t n : {3, 8, 33, 1000}) {
+    for (const auto& [of_norms, numbers] : norms) {
+      if (n != 33 && !std::string(of_norms).empty()) continue;
+      for (const auto& [name, how] : larses)
+        cases.push_back(
+            {"lars", fmt::format("lars {}{}{}", n, name, of_norms), [n, how = how, numbers = numbers](Bench& b) {
+               run_lars(b, 0, how, numbers);
+               run_lars(b, n, how, numbers);
+             }});
+      for (const auto& [name, how] : lambs)
+        for (const double step : {1.0, 1000.0})
+          cases.push_back({"lamb_step", fmt::format("lamb_step {} step {}{}{}", n, step, name, of_norms),
+                           [n, step, how = how, numbers = numbers](Bench& b) {
+                             run_lamb_step(b, 0, how, step, numbers);
+                             run_lamb_step(b, n, how, step, numbers);
+                           }});
+    }
+    for (const auto& [name, how] : lambs)
+      for (const double step : {1.0, 1000.0})
+        for (const bool counted : {true, false}) {
+          if (n != 33 && !counted) continue;
+          cases.push_back({"lamb_moments",
+                           fmt::format("lamb_moments {} step {}{}{}", n, step, name, counted ? "" : " not counted"),
+                           [n, step, counted, how = how](Bench& b) {
+                             run_lamb_moments(b, 0, how, step, counted);
+                             run_lamb_moments(b, n, how, step, counted);
+                           }});
+        }
+  }
+}
+
 void add_optimizers(std::vector<OpCase>& cases) {
   const std::pair<const char*, AdamW> adams[] = {
       {"", {}},
       {" decayed", {.weight_decay = 0.1}},
       {" other constants", {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3, .weight_decay = 0.01}},
-      {" without memory", {.beta1 = 0, .beta2 = 0}}};
+      {" without memory", {.beta1 = 0, .beta2 = 0}},
+      {" decay in the gradient", {.weight_decay = 0.1, .decay_in_gradient = true}}};
   struct Sgd {
     const char* name;
     SgdMomentum how;
@@ -118,6 +213,7 @@ void add_training_cases(std::vector<OpCase>& cases) {
   cases.push_back({"sum_of_squares", "sum_of_squares large values", [](Bench& b) { run_squares(b, 33, 1e25); }});
   add_scalars(cases);
   add_optimizers(cases);
+  add_scaled(cases);
 }
 
 }  // namespace quadrille

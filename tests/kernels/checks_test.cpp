@@ -137,6 +137,14 @@ TEST_P(Refusals, Training) {
   refused([&] { ops().adamw(s(), x, g, m, m, scalars, {}); }, {"adamw", "overlaps"});
   refused([&] { ops().adamw(s(), x, g, m, v, scalars, {.beta1 = 1}); }, {"adamw", "beta1", "found 1"});
   refused([&] { ops().sgd_momentum(s(), x, g, {}, scalars, {.momentum = 0.9}); }, {"sgd_momentum", "0.9", "velocity"});
+  refused([&] { ops().lars(s(), x, g, {}, {}, scalars, {}); }, {"lars", "velocity", "missing"});
+  refused([&] { ops().lars(s(), x, g, v, f64({3}), scalars, {}); }, {"lars", "norms", "two sums of squares"});
+  refused([&] { ops().lars(s(), x, g, v, {}, scalars, {.trust = 0}); }, {"lars", "found 0", "trust coefficient"});
+  refused([&] { ops().lars(s(), x, g, g, {}, scalars, {}); }, {"lars", "overlaps"});
+  refused([&] { ops().lamb_moments(s(), f64({2}), x, g, m, v, scalars, {}); }, {"lamb_moments", "squares", "single"});
+  refused([&] { ops().lamb_moments(s(), {}, x, g, m, v, scalars, {.beta2 = 1}); }, {"lamb_moments", "beta2"});
+  refused([&] { ops().lamb_step(s(), x, m, m, {}, scalars, {}); }, {"lamb_step", "overlaps"});
+  refused([&] { ops().lamb_step(s(), x, m, v, f32({2}), scalars, {}); }, {"lamb_step", "norms", "f64"});
   refused([&] { ops().step_scalars(s(), scalars, f64({3}), f64({3}), 0); },
           {"step_scalars", "settings", "rate and step"});
 }

@@ -225,6 +225,16 @@ void add_training(Cases& cases) {
          return Prepared{
              [=, &b] { return b.ops().adamw(b.stream(), p, g, m, v, s, {.weight_decay = 0.1}); }, {p, m, v}, 1e-6};
        }});
+  cases.push_back({"lamb_moments", "lamb_moments", [](Bench& b) {
+                     const Tensor p = b.normal({kMany}), g = b.normal({kMany}), m = b.normal({kMany}, 0.1);
+                     const Tensor v = b.put({kMany}, Numbers(kMany, 0.25)), sum = b.put_wide({1}, {2.5});
+                     Numbers scalars(kStepScalars, 0.0);
+                     scalars[kFactor] = 0.25, scalars[kRate] = 0.01, scalars[kFinite] = 1, scalars[kStep] = 3;
+                     const Tensor s = b.put_wide({kStepScalars}, scalars);
+                     return Prepared{[=, &b] { return b.ops().lamb_moments(b.stream(), sum, p, g, m, v, s, {}); },
+                                     {sum, m, v},
+                                     1e-6};
+                   }});
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ TEST(OpCases, NamesAreUniqueAndEveryOpHasSeveral) {
     EXPECT_TRUE(names.insert(c.name).second) << c.name;
     ++per_op[c.op];
   }
-  EXPECT_EQ(per_op.size(), 31u);  // the functions of Ops
+  EXPECT_EQ(per_op.size(), 34u);  // the functions of Ops
   for (const auto& [op, count] : per_op) EXPECT_GE(count, 5) << op;
 }
 
@@ -130,6 +130,21 @@ std::vector<Forgotten> forgotten_options() {
   add("adamw epsilon", {"adamw"}, &Forgetting::adamw, [](AdamW& a) { a.epsilon *= 2; });
   add("sgd decay", {"sgd_momentum"}, &Forgetting::sgd_momentum, [](SgdMomentum& s) { s.weight_decay = 0; });
   add("sgd momentum", {"sgd_momentum"}, &Forgetting::sgd_momentum, [](SgdMomentum& s) { s.momentum *= 0.99; });
+  add("adam decay", {"adamw"}, &Forgetting::adamw, [](AdamW& a) { a.decay_in_gradient = false; });
+  const auto lars = [&](const char* what, auto change) { add(what, {"lars"}, &Forgetting::lars, change); };
+  lars("lars momentum", [](Lars& l) { l.momentum *= 0.99; });
+  lars("lars decay", [](Lars& l) { l.weight_decay = 0; });
+  lars("lars trust", [](Lars& l) { l.trust *= 1.01; });
+  lars("lars epsilon", [](Lars& l) { l.epsilon = 0; });
+  lars("lars nesterov", [](Lars& l) { l.nesterov = false; });
+  lars("lars scaled momentum", [](Lars& l) { l.scaled_momentum = false; });
+  const std::vector<std::string> lambs{"lamb_moments", "lamb_step"};
+  const auto lamb = [&](const char* what, auto change) { add(what, lambs, &Forgetting::lamb, change); };
+  lamb("lamb beta1", [](Lamb& l) { l.beta1 *= 0.99; });
+  lamb("lamb beta2", [](Lamb& l) { l.beta2 *= 0.99; });
+  lamb("lamb epsilon", [](Lamb& l) { l.epsilon *= 2; });
+  lamb("lamb decay", [](Lamb& l) { l.weight_decay = 0; });
+  lamb("lamb bias correction", [](Lamb& l) { l.bias_correction = !l.bias_correction; });
   add("nesterov", {"sgd_momentum"}, &Forgetting::sgd_momentum, [](SgdMomentum& s) { s.nesterov = !s.nesterov; });
   return all;
 }

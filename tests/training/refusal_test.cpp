@@ -290,7 +290,30 @@ TEST(Refusal, ModelsThatCannotBe) {
 TEST(Refusal, TrainingThatCannotBe) {
   says(refusal("{}", 1, {}, {{"steps", 0}}), {"training.steps", "at least 1"});
   says(refusal("{}", 1, {}, {{"rate", parse_json(R"({"peak": -1})", "t")}}), {"training.rate.peak", "-1", "positive"});
-  says(refusal("{}", 1, {}, {{"optimizer", parse_json(R"({"kind": "adam"})", "t")}}), {"adam", "adamw"});
+  const auto optimizer = [](const char* text) { return refusal("{}", 1, {}, {{"optimizer", parse_json(text, "t")}}); };
+  says(optimizer(R"({"kind": "adagrad"})"), {"adagrad", "adamw", "adam", "lamb", "lars", "sgd"});
+  says(optimizer(R"({"kind": "adam", "momentum": 0.9})"), {"momentum"});
+  says(optimizer(R"({"kind": "adam", "beta1": 1})"), {"training.optimizer.beta1", "[0, 1)"});
+  says(optimizer(R"({"kind": "lars", "beta1": 0.9})"), {"beta1"});
+  says(optimizer(R"({"kind": "lars", "trust_coefficient": 0})"), {"training.optimizer.trust_coefficient", "positive"});
+  says(optimizer(R"({"kind": "lars", "epsilon": -1})"), {"training.optimizer.epsilon", "-1"});
+  says(optimizer(R"({"kind": "lars", "momentum": 0, "nesterov": true})"), {"nesterov", "momentum"});
+  says(optimizer(R"({"kind": "lars", "scaled_momentum": 1})"), {"scaled_momentum", "true or false"});
+  says(optimizer(R"({"kind": "lamb", "epsilon": 0})"), {"training.optimizer.epsilon", "positive"});
+  says(optimizer(R"({"kind": "lamb", "bias_corection": true})"), {"bias_corection", "bias_correction"});
+  says(optimizer(R"({"kind": "sgd", "trust_coefficient": 0.1})"), {"trust_coefficient"});
+  const auto rate = [](const char* text) { return refusal("{}", 1, {}, {{"rate", parse_json(text, "t")}}); };
+  says(rate(R"({"peak": 1, "schedule": "exponential"})"), {"exponential", "polynomial", "inverse_sqrt"});
+  says(rate(R"({"peak": 1, "schedule": "linear", "power": 2})"), {"power"});
+  says(rate(R"({"peak": 1, "schedule": "polynomial", "power": 0})"), {"training.rate.power", "positive"});
+  says(rate(R"({"peak": 1, "schedule": "inverse_sqrt", "final": 0.1})"), {"final"});
+  says(rate(R"({"peak": 1, "schedule": "inverse_sqrt", "steps": 9})"), {"steps"});
+  says(rate(R"({"peak": 1, "schedule": "linear", "final": 2})"), {"training.rate.final 2", "training.rate.peak 1"});
+  says(rate(R"({"peak": 1, "start_step": 3})"), {"training.rate.start_step", "3"});
+  says(rate(R"({"peak": 1, "start_step": -1000000000001})"), {"training.rate.start_step", "-1000000000001"});
+  says(rate(R"({"peak": 1, "schedule": "linear", "warmup_steps": 9, "steps": 8})"), {"warmup_steps 9", "steps 8"});
+  says(rate(R"({"peak": 1, "schedule": "linear", "warmup_steps": 10, "steps": 8, "start_step": -2})"),
+       {"warmup_steps 10", "start_step -2"});
   says(refusal("{}", 1, {}, {{"dtype", "f16"}}), {"f16", "f32"});
 }
 
