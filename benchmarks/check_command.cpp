@@ -129,11 +129,17 @@ int check_command(const CheckOptions& options, const WrapWorld& wrap) {
     leave_on_signals();
 
   const LawSpace space(options.model, how.options.ranks, backend);
-  const std::vector<Choice> choices = space.choices(options.all);
+  std::vector<Choice> choices = space.choices(options.all);
+  const std::size_t of_all = choices.size();
+  if (options.first && *options.first < static_cast<std::int64_t>(of_all))
+    choices.resize(static_cast<std::size_t>(*options.first));
+  const bool some = choices.size() < of_all;
   if (speaks)
     fmt::print("{}   check of {}: {} meshes of {} ranks ({}) in {} layouts, {}; each against one rank\n",
                program_name(), options.model, space.counts().front(), how.options.ranks, how.world, choices.size(),
-               options.all ? "every combination of choices" : "every pair of choices at least once");
+               some          ? fmt::format("the first of {}", of_all)
+               : options.all ? "every combination of choices"
+                             : "every pair of choices at least once");
   std::fflush(stdout);
   Report report(choices.size());
   how.tell = [&](const LawLayout& layout, const LawFinding& finding) { report.tell(layout, finding); };
@@ -144,7 +150,8 @@ int check_command(const CheckOptions& options, const WrapWorld& wrap) {
   if (report.bad() > 0)
     fmt::print("{} of {} layouts are WRONG (", report.bad(), choices.size());
   else
-    fmt::print("All {} layouts equal the serial run (", choices.size());
+    fmt::print("{} {} layouts{} equal the serial run (", some ? "The first" : "All", choices.size(),
+               some ? fmt::format(" of {}", of_all) : "");
   fmt::print("{})\n", text_seconds(clock.seconds()));
   return report.bad() > 0 ? exit_code::kFailure : exit_code::kGood;
 }

@@ -222,6 +222,10 @@ void add_check(CLI::App& app, CheckOptions& check) {
   app.add_option("--ranks", check.ranks, "how many ranks [4, or what the launcher started]")
       ->check(CLI::Range(1, 4096));
   app.add_flag("--all", check.all, "every combination of choices; without it every pair of them occurs at least once");
+  app.add_option("--first", check.first,
+                 "only so many of these layouts: each brings as many new pairs as one can, so the first bring most")
+      ->check(whole(1))
+      ->excludes("--all");
   app.add_option("--backend", check.backend, "how ranks compute in f32, and in f64 if it can; else reference does")
       ->capture_default_str();
   app.add_option("--world", check.world, "threads or mpi [mpi under a launcher, else threads]");
