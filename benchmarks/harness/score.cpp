@@ -95,6 +95,7 @@ void note_line(RunOutcome& run, const Json& line, Reading& reading, const std::s
   const Json& value = line.at("value");
   const auto time_ms = [&] { return line.at("time_ms").number(); };
   if (key == "submission_benchmark") run.benchmark = value.string();
+  if (key == "submission_division" && value.is_string()) run.division = value.string();
   if (key == "global_batch_size") run.batch_size = value.integer();
   if (key == "seed") run.seeds.push_back(value.integer());
   note_quality(run, key, value, reading);

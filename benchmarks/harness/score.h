@@ -15,7 +15,7 @@ namespace quadrille {
 
 struct RunOutcome {
   std::string file;
-  std::string benchmark;
+  std::string benchmark, division;
   double seconds = 0;  // run_start to run_stop
   bool converged = false;
   std::string why_not;  // "run_stop says aborted", "no run_stop: the run ended early"

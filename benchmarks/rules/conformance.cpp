@@ -19,7 +19,7 @@ namespace quadrille {
 
 namespace {
 
-using State = RuleState::State;
+using Is = RuleState::State;
 constexpr const char* kHouse = "house";  // our own rules want runs, but no result of ours is refused for having fewer
 
 class Conformance {
@@ -36,7 +36,7 @@ class Conformance {
 
   std::vector<RuleState> go() {
     if (!rules_)
-      add("rule set", State::unknown, fmt::format("no rule set knows {}", benchmark_.empty() ? "it" : benchmark_));
+      add("rule set", Is::unknown, fmt::format("no rule set knows {}", benchmark_.empty() ? "it" : benchmark_));
     logs();
     runs();
     seeds();
@@ -47,21 +47,21 @@ class Conformance {
     cache();
     start();
     evaluations();
-    add("timing", State::kept,
+    add("timing", Is::kept,
         "the clock runs from before the first byte of data is read to the evaluation that reaches the target");
-    add("data", State::unknown,
+    add("data", Is::unknown,
         "a log does not say which data was read or in which order; the record's checksums and quadrille data verify "
         "do");
-    add("review", State::broken, "not verified by MLCommons: no number of this program is");
+    add("review", Is::broken, "not verified by MLCommons: no number of this program is");
     return std::move(states_);
   }
 
  private:
-  void add(std::string rule, State state, std::string text) {
+  void add(std::string rule, Is state, std::string text) {
     states_.push_back({state, std::move(rule), std::move(text)});
   }
   void add(std::string rule, bool kept, std::string text) {
-    add(std::move(rule), kept ? State::kept : State::broken, std::move(text));
+    add(std::move(rule), kept ? Is::kept : Is::broken, std::move(text));
   }
   // The values of a key, over all logs.
   std::vector<const Json*> values(std::string_view key) const {
@@ -118,9 +118,9 @@ class Conformance {
   }
   void convergence() {
     if (!judged_.convergence)
-      return add("convergence", State::unknown, "there are no reference points for this benchmark");
+      return add("convergence", Is::unknown, "there are no reference points for this benchmark");
     const ConvergenceVerdict& verdict = *judged_.convergence;
-    add("convergence", !verdict.known ? State::unknown : verdict.accepted ? State::kept : State::broken, verdict.text);
+    add("convergence", !verdict.known ? Is::unknown : verdict.accepted ? Is::kept : Is::broken, verdict.text);
   }
   void division() {
     const auto all = values("submission_division");
@@ -136,7 +136,7 @@ class Conformance {
   }
   void start() {
     if (benchmark_ != "gpt3" && benchmark_ != "bert")
-      return add("start", State::kept, "no start checkpoint is prescribed");
+      return add("start", Is::kept, "no start checkpoint is prescribed");
     const auto all = values("init_checkpoint_step");
     const bool given = all.size() >= logs_.size() && std::all_of(all.begin(), all.end(), [](const Json* v) {
                          return v->is_number() && v->number() > 0;
@@ -197,6 +197,12 @@ RulesScore score_by_rules(const std::vector<RunOutcome>& runs, std::optional<Rul
   const BenchmarkRules* rules = judged.rules(runs.front().benchmark);
   if (!rules || judged.set->name == kHouse) return judged;
   Score& score = judged.score;
+  const bool closed =
+      std::all_of(runs.begin(), runs.end(), [](const RunOutcome& run) { return run.division == "closed"; });
+  if (!closed) {
+    score.notes.push_back(fmt::format("open division: not a result of {} as published", rules->name));
+    return judged;
+  }
   if (score.runs != rules->runs)
     score.reasons.push_back(fmt::format("{} run{}: a result of {} is made of exactly {}", score.runs,
                                         score.runs == 1 ? "" : "s", rules->name, rules->runs));
@@ -219,7 +225,7 @@ RulesScore score_by_rules(const std::vector<RunOutcome>& runs, std::optional<Rul
 }
 
 std::vector<RuleState> conformance(const std::vector<RunOutcome>& runs, const RulesScore& judged) {
-  if (runs.empty()) return {{State::broken, "runs", "there are none"}};
+  if (runs.empty()) return {{Is::broken, "runs", "there are none"}};
   return Conformance(runs, judged).go();
 }
 
@@ -227,9 +233,9 @@ std::string conformance_text(const std::vector<RuleState>& states) {
   using Align = TextTable::Align;
   TextTable table({{"", Align::left}, {"", Align::left}, {"", Align::left}});
   for (const RuleState& state : states)
-    table.row({state.state == State::kept     ? "kept"
-               : state.state == State::broken ? "not kept"
-                                              : "unknown",
+    table.row({state.state == Is::kept     ? "kept"
+               : state.state == Is::broken ? "not kept"
+                                           : "unknown",
                state.rule, state.text});
   return "Conformance, rule by rule\n" + table.text() + "This result is not verified by MLCommons.\n";
 }

@@ -73,14 +73,14 @@ std::string caches_in(const fs::path& folder) {
   return list;
 }
 
-struct Storage {
+struct Disks {
   std::string type;
   double bytes = 0;
 };
 
-Storage storage_in(const fs::path& folder) {
+Disks storage_in(const fs::path& folder) {
   constexpr double kSector = 512;  // the unit of this file, whatever the disk's own is
-  Storage found;
+  Disks found;
   std::set<std::string> types;
   for (const fs::path& disk : entries_of(folder)) {
     const std::string name = disk.filename().string();
@@ -138,7 +138,7 @@ std::string libraries() {
 Json system_description(const SystemFacts& facts, const std::string& root) {
   const bool here = facts.this_machine;
   const auto bytes = [](double amount) { return amount > 0 ? text_bytes(amount) : std::string(); };
-  const Storage storage = here ? storage_in(root + "/sys/block") : Storage();
+  const Disks storage = here ? storage_in(root + "/sys/block") : Disks();
   Json json = Json::object();
   json.set("submitter", facts.submitter);
   json.set("division", facts.division);
