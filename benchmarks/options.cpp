@@ -185,10 +185,10 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
   app.add_option("--check-replicas", run.check_replicas,
                  "compare what several ranks hold alike after every so many steps, and name the tensor that drifts")
       ->check(whole(1));
-  app.add_option(
-      "--links", run.links,
-      "BYTES_PER_S,SECONDS: slow every message down to links of this bandwidth and latency; evidence is then "
-      "\"emulated\", never a timed claim");
+  app.add_option("--links", run.links,
+                 "BYTES_PER_S[,SECONDS]: slow every message down to links of this bandwidth and latency (0 if left "
+                 "out); evidence is then "
+                 "\"emulated\", never a timed claim");
   app.add_flag("--dry-run", run.dry_run,
                "print the resolved suite with the origin of each value, and the plan; train nothing");
   app.add_flag("--allow-singleton", run.allow_singleton,

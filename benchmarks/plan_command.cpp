@@ -10,6 +10,7 @@
 #include "benchmarks/commands.h"
 #include "benchmarks/harness/environment.h"
 #include "benchmarks/harness/experiment.h"
+#include "benchmarks/harness/placement.h"
 #include "benchmarks/harness/screen.h"
 #include "benchmarks/harness/text.h"
 #include "core/slice.h"
@@ -59,8 +60,8 @@ std::string shard_text(const Experiment& experiment, const std::vector<MeshAxis>
     std::string over;
     for (const std::string& edge : mesh_axes_of(experiment.workload.strategy, axis))
       over += (over.empty() ? "" : "+") + edge;
-    if (name == "kv_heads" && parts > extent) {
-      table.row({name, text_grouped(extent), over, fmt::format("1, the same on {} ranks", parts / extent)});
+    if (const int replicas = key_value_replicas(experiment); name == "kv_heads" && replicas > 1) {
+      table.row({name, text_grouped(extent), over, fmt::format("1, the same on {} ranks", replicas)});
       continue;
     }
     const std::int64_t most = part({0, extent}, parts, 0).count, least = part({0, extent}, parts, parts - 1).count;
@@ -70,20 +71,8 @@ std::string shard_text(const Experiment& experiment, const std::vector<MeshAxis>
   return "Shards\n" + table.text();
 }
 
-// Runs of layers as they lie on the stages, the schedule and its bubble.
-std::string pipeline_text(const PipelineReport& p) {
-  if (p.stages == 1) return "";
-  std::string layers;
-  for (std::size_t r = 0; r < p.layers.size(); ++r) layers += fmt::format("{}{}", r == 0 ? "" : ", ", p.layers[r]);
-  const bool empty = std::find(p.layers.begin(), p.layers.end(), 0) != p.layers.end();
-  return fmt::format(
-      "Pipeline\n  {} stages, schedule {}{}, {} micro-batch{} a step\n  layers of each {}: {}{}\n  idle {:.1f} % if "
-      "all "
-      "took the same time\n\n",
-      p.stages, p.schedule, p.chunks > 1 ? fmt::format(" with {} runs of layers per stage", p.chunks) : "",
-      p.micro_batches, p.micro_batches == 1 ? "" : "es",
-      p.chunks > 1 ? fmt::format("run (run r on stage r mod {})", p.stages) : "stage", layers,
-      empty ? "\n  a stage without layers only passes on: fewer stages would do" : "", 100 * p.bubble);
+std::string pipeline_section(const PipelineReport& p) {
+  return p.stages == 1 ? "" : "Pipeline\n" + pipeline_text(p) + "\n";
 }
 
 // What the strategy keeps in parts between uses.
@@ -121,12 +110,49 @@ std::string flops_text(const Forecast& f, int ranks) {
          table.text();
 }
 
-std::string traffic_text(const Forecast& f) {
-  if (f.step_messages.empty()) return "Traffic of a step: none\n";
+using Messages = std::map<Ledger::MessageKey, Traffic>;
+
+std::string traffic_table(const Messages& messages, const std::string& whose) {
   TextTable table({{"mesh axes", Align::left}, {"message", Align::left}, {"calls"}, {"bytes sent"}});
-  for (const auto& [key, traffic] : f.step_messages)
+  for (const auto& [key, traffic] : messages)
     table.row({key.first, key.second, text_grouped(traffic.calls), text_bytes(traffic.bytes)});
-  return "Traffic of a step, rank 0\n" + table.text();
+  return fmt::format("Traffic of a step, {}\n", whose) + table.text();
+}
+
+bool same_traffic(const Messages& a, const Messages& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.first == y.first && x.second.calls == y.second.calls && x.second.bytes == y.second.bytes;
+  });
+}
+
+// Of the first rank of each stage; stages of equal traffic share a table.
+std::string traffic_text(const std::vector<std::pair<int, Messages>>& of_stages) {
+  std::string text;
+  for (std::size_t k = 0; k < of_stages.size(); ++k) {
+    const auto same = [&](const auto& other) { return same_traffic(other.second, of_stages[k].second); };
+    if (std::any_of(of_stages.begin(), of_stages.begin() + static_cast<std::ptrdiff_t>(k), same)) continue;
+    std::vector<std::size_t> stages;
+    for (std::size_t j = k; j < of_stages.size(); ++j)
+      if (same(of_stages[j])) stages.push_back(j);
+    const std::string whose = of_stages.size() == 1 ? "rank 0"
+                                                    : fmt::format("stage{} {} (rank {})", stages.size() == 1 ? "" : "s",
+                                                                  fmt::join(stages, ", "), of_stages[k].first);
+    text += of_stages[k].second.empty() ? fmt::format("Traffic of a step, {}: none\n", whose)
+                                        : traffic_table(of_stages[k].second, whose);
+  }
+  return text;
+}
+
+// The first rank of each stage.
+std::vector<int> stage_ranks(const Json& strategy, const std::vector<MeshAxis>& mesh) {
+  const std::string axis = pipeline_axis_of(strategy);
+  std::vector<int> ranks = {0};
+  for (std::size_t m = 0, inner = 1; m < mesh.size(); ++m) {
+    if (mesh[m].name != axis) continue;
+    for (std::size_t k = m + 1; k < mesh.size(); ++k) inner *= static_cast<std::size_t>(mesh[k].extent);
+    for (int stage = 1; stage < mesh[m].extent; ++stage) ranks.push_back(stage * static_cast<int>(inner));
+  }
+  return ranks;
 }
 
 }  // namespace
@@ -147,6 +173,14 @@ int plan_command(const RunOptions& options) {
     if (ranks <= kAllOf || rank == 0 || rank == ranks - 1)
       forecasts.emplace_back(rank, forecast(experiment.workload, backend, ranks, rank));
 
+  std::vector<std::pair<int, Messages>> of_stages;
+  for (const int rank : stage_ranks(experiment.workload.strategy, mesh)) {
+    const auto known = std::find_if(forecasts.begin(), forecasts.end(), [&](const auto& f) { return f.first == rank; });
+    of_stages.emplace_back(
+        rank,
+        (known != forecasts.end() ? known->second : forecast(experiment.workload, backend, ranks, rank)).step_messages);
+  }
+
   std::vector<std::pair<std::string, int>> edges;
   edges.reserve(mesh.size());
   for (const MeshAxis& edge : mesh) edges.emplace_back(edge.name, edge.extent);
@@ -158,9 +192,8 @@ int plan_command(const RunOptions& options) {
     experiment.notes.push_back(note);
   for (const std::string& note : experiment.notes) fmt::print("  note: {}\n\n", note);
   fmt::print("{}\n{}\n{}{}{}\n{}\n{}\n", configuration_text(experiment), shard_text(experiment, mesh),
-             store_text(experiment.workload.strategy), pipeline_text(forecasts.front().second.pipeline),
-             memory_text(forecasts), flops_text(forecasts.front().second, ranks),
-             traffic_text(forecasts.front().second));
+             store_text(experiment.workload.strategy), pipeline_section(forecasts.front().second.pipeline),
+             memory_text(forecasts), flops_text(forecasts.front().second, ranks), traffic_text(of_stages));
   fmt::print("Nothing was trained. All figures are counted, none is measured.\n");
   return exit_code::kGood;
 }

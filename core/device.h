@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -21,6 +22,13 @@ class Event {
   virtual double seconds_since(const Event& earlier) const = 0;  // both must have been reached
 };
 
+// Work that a stream was given once and can do again, with the same addresses and the same options.
+class Replay {
+ public:
+  virtual ~Replay() = default;
+  virtual void run() = 0;  // in the stream's order, like any other work
+};
+
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -31,6 +39,9 @@ class Stream {
   virtual std::unique_ptr<Event> record() = 0;
   virtual void wait(const Event&) = 0;  // the stream waits, the host does not
   virtual void synchronize() = 0;
+  // What `work` gives to this stream is kept instead of done. It may neither make the host wait nor touch another
+  // stream. Null, and `work` not called, where the device knows no such thing.
+  virtual std::unique_ptr<Replay> keep_work(const std::function<void()>& work);
 };
 
 class Device {

@@ -35,6 +35,10 @@ struct Work {
     useful += o.useful, recomputed += o.recomputed, repeated += o.repeated, padded += o.padded, skipped += o.skipped;
     return *this;
   }
+  Work operator-(const Work& o) const {
+    return {useful - o.useful, recomputed - o.recomputed, repeated - o.repeated, padded - o.padded,
+            skipped - o.skipped};
+  }
 };
 
 // Messages of one kind over one group of mesh axes.

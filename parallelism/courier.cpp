@@ -83,7 +83,9 @@ class Courier::Office {
       under_way_ = job->group;
       lock.unlock();
       const std::optional<Failure> failure = carry(*job);
+      const bool leaving = !failure && job->group->help_sends();
       lock.lock();
+      if (leaving) sent_in_ = job->group;
       account_.take_over(of_the_thread_);
       job->over = true, job->failure = failure;
       if (failure) drop_queue(*failure);
@@ -218,16 +220,19 @@ void Courier::drain() { office_->drain(); }
 void Courier::settle_accounts(Ledger& of_the_rank) { office_->settle(of_the_rank); }
 void Courier::give_up(const std::string& message) noexcept { office_->give_up(message); }
 
-// Two groups of the same ranks: one that only the courier's thread uses, one for the calling thread.
+// Groups of the same ranks: one that only the courier's thread uses, one for the calling thread; carried letters have
+// theirs, see carried_by.
 class Courier::Carried : public Communicator {
  public:
-  Carried(std::shared_ptr<Office> office, std::unique_ptr<Communicator> inner)
+  Carried(std::shared_ptr<Office> office, std::unique_ptr<Communicator> inner, Sends sends)
       : office_(std::move(office)),
         direct_(inner->split([](int) { return 0; }, inner->name())),
         carried_(std::move(inner)) {
-    direct_->report_to(nullptr);
-    carried_->report_to(nullptr);
+    for (int rank = 0; sends == Sends::carried && rank < size(); ++rank)
+      letters_.push_back(carried_->split([](int) { return 0; }, name()));
+    if (!letters_.empty()) own_letters()->sleep_in_waits();
     carried_->sleep_in_waits();
+    report_to(nullptr);
   }
 
   int rank() const override { return direct_->rank(); }
@@ -255,12 +260,16 @@ class Courier::Carried : public Communicator {
                 [=](Communicator& group, Stream& stream) { return group.broadcast(inout, root, stream); });
   }
   Ticket send(const Tensor& tensor, int to, Stream& producer) override {
+    if (!letters_.empty())
+      return post({Operation::send}, own_letters(), producer,
+                  [=](Communicator& group, Stream& stream) { return group.send(tensor, to, stream); });
     Ticket sent = direct_->send(tensor, to, producer);
     if (direct_->help_sends()) office_->look_after(carried_);
     return sent;
   }
   Ticket receive(const Tensor& tensor, int from, Stream& producer) override {
-    return direct_->receive(tensor, from, producer);
+    const bool known = from >= 0 && from < static_cast<int>(letters_.size());  // else the group itself refuses it
+    return (known ? letters_[static_cast<std::size_t>(from)] : direct_)->receive(tensor, from, producer);
   }
   void barrier() override {
     office_->drain();
@@ -271,7 +280,8 @@ class Courier::Carried : public Communicator {
     return direct_->exchange(mine);
   }
   std::unique_ptr<Communicator> split(const std::function<int(int rank)>& colour_of, std::string name) override {
-    auto part = std::make_unique<Carried>(office_, direct_->split(colour_of, std::move(name)));
+    auto part = std::make_unique<Carried>(office_, direct_->split(colour_of, std::move(name)),
+                                          letters_.empty() ? Sends::at_once : Sends::carried);
     part->report_to(ledger_);
     return part;
   }
@@ -280,17 +290,25 @@ class Courier::Carried : public Communicator {
   void report_to(Ledger* ledger) override {
     office_->drain();
     ledger_ = ledger;
+    Ledger* beside = ledger ? &office_->of_the_thread() : nullptr;
     direct_->report_to(ledger);
-    carried_->report_to(ledger ? &office_->of_the_thread() : nullptr);
+    carried_->report_to(beside);
+    for (const auto& group : letters_) group->report_to(ledger);
+    if (!letters_.empty()) own_letters()->report_to(beside);
   }
 
  private:
   class UnderWay;
-  Ticket post(const Header& header, Stream& producer, std::function<Ticket(Communicator&, Stream&)> message);
+  using Message = std::function<Ticket(Communicator&, Stream&)>;
+  Ticket post(const Header& header, const std::shared_ptr<Communicator>& group, Stream& producer, Message);
+  Ticket post(const Header& header, Stream& producer, Message message) {
+    return post(header, carried_, producer, std::move(message));
+  }
+  const std::shared_ptr<Communicator>& own_letters() const { return letters_[static_cast<std::size_t>(rank())]; }
 
   std::shared_ptr<Office> office_;
-  std::unique_ptr<Communicator> direct_;
-  std::shared_ptr<Communicator> carried_;
+  std::shared_ptr<Communicator> direct_, carried_;
+  std::vector<std::shared_ptr<Communicator>> letters_;  // by sender; none where sends go at once
   Ledger* ledger_ = nullptr;
 };
 
@@ -325,18 +343,18 @@ class Courier::Carried::UnderWay : public Ticket::Pending {
   std::string kind_, group_;
 };
 
-Ticket Courier::Carried::post(const Header& header, Stream& producer,
-                              std::function<Ticket(Communicator&, Stream&)> message) {
+Ticket Courier::Carried::post(const Header& header, const std::shared_ptr<Communicator>& group, Stream& producer,
+                              Message message) {
   auto job = std::make_shared<Job>();
-  job->group = carried_, job->message = std::move(message);
+  job->group = group, job->message = std::move(message);
   job->ready = producer.record(), job->device = &producer.device();
   auto under_way = std::make_shared<UnderWay>(office_, job, ledger_, kind_of(header), name());
   office_->post(std::move(job));
   return Ticket(std::move(under_way));
 }
 
-std::unique_ptr<Communicator> carried_by(Courier& courier, std::unique_ptr<Communicator> inner) {
-  return std::make_unique<Courier::Carried>(courier.office_, std::move(inner));
+std::unique_ptr<Communicator> carried_by(Courier& courier, std::unique_ptr<Communicator> inner, Sends sends) {
+  return std::make_unique<Courier::Carried>(courier.office_, std::move(inner), sends);
 }
 
 }  // namespace quadrille

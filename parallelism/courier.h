@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages that travel while their rank computes. A Courier is one thread beside the rank's own; the collectives of a
-// communicator that it carries return at once and run on that thread, all of them in the order in which they were
-// posted. It sleeps when it waits, so it takes no core from those who compute. Used through Mesh::beside.
+// Messages that travel while their rank computes. A Courier is one thread beside the rank's own; the collectives (and,
+// where asked for, sends) of a communicator that it carries return at once and run on that thread, all of them in the
+// order in which they were posted. It sleeps when it waits, so it takes no core from those who compute. Used through
+// Mesh::beside.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <string>
@@ -11,6 +13,8 @@
 #include "parallelism/communicator.h"
 
 namespace quadrille {
+
+enum class Sends : std::uint8_t { at_once, carried };  // of a carried group: on the calling thread, or the courier's
 
 class Courier {
  public:
@@ -47,7 +51,7 @@ class Courier {
  private:
   class Office;
   class Carried;
-  friend std::unique_ptr<Communicator> carried_by(Courier&, std::unique_ptr<Communicator>);
+  friend std::unique_ptr<Communicator> carried_by(Courier&, std::unique_ptr<Communicator>, Sends);
   void give_up(const std::string& message) noexcept;
 
   std::shared_ptr<Office> office_;  // tickets may outlive the courier
@@ -65,10 +69,16 @@ class Courier {
 // - Dropping a ticket never waits; the message travels all the same. Before a device goes, its messages must be through
 //   (waited for, or drained).
 // - Ranks that share several carried groups must post to them in one order.
-// - send and receive run at once on the calling thread, in no order with what is carried; barrier and exchange first
-//   wait for all that was posted; a split is carried too.
+// - receive runs at once on the calling thread, in no order with what is carried, and so does send unless sends are
+//   carried: then it is as a collective, at the price of one group more for each rank (a group has one thread at a
+//   time, so each rank's letters go through a group in which its courier sends and all others receive).
+// - barrier and exchange first wait for all that was posted; a split is carried too.
+// - It cannot deadlock where the same program could not with everything done at the place where it is posted. Put all
+//   messages of all ranks in the order of such a run. The first of them that is not over has nothing before it, on any
+//   member, that is not over: each member has posted it or is free to, and it is at the head of its courier. So it gets
+//   on, whatever the order in which other stages post theirs. A send never waits for its receiver.
 // - The ledger given to report_to gets what the calling thread waited (`exposed`, entries of kind wait) and the bill of
 //   sends and receives; the bill of carried messages is the courier's until it settles. Reports nowhere until told.
-std::unique_ptr<Communicator> carried_by(Courier&, std::unique_ptr<Communicator> inner);
+std::unique_ptr<Communicator> carried_by(Courier&, std::unique_ptr<Communicator> inner, Sends = Sends::at_once);
 
 }  // namespace quadrille

@@ -32,13 +32,17 @@ Links links_from_text(std::string_view text) {
     try {
       return parse_json(part, "links").number();
     } catch (const Error&) {
-      fail("--links {}: wanted BYTES_PER_S,SECONDS, for example 1e9,1e-5", text);
+      fail("--links {}: wanted BYTES_PER_S or BYTES_PER_S,SECONDS, for example 1e9 or 1e9,1e-5", text);
     }
   };
   Json json = Json::object();
   json.set("bandwidth_bytes_per_s", number(std::string(text.substr(0, comma))));
   json.set("latency_s", number(latency));
-  return links_from(json);
+  try {
+    return links_from(json);
+  } catch (const Error& error) {
+    fail("--links {}: {}", text, error.what());
+  }
 }
 
 // While k messages are under way, `moved` grows by bytes_per_s / k; the next one to be through is the one of the

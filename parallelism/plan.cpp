@@ -19,12 +19,13 @@ constexpr std::array<std::string_view, 7> kAxisNames = {"none", "batch", "sequen
 
 std::string_view name_of(Axis a) { return kAxisNames[static_cast<std::size_t>(a)]; }
 
-Axis axis_from(std::string_view name) {
+Axis axis_from(const Json& given) {
+  const std::string& name = given.string();
   for (std::size_t i = 1; i < kAxisNames.size(); ++i)
     if (kAxisNames[i] == name) return static_cast<Axis>(i);
   const std::vector<std::string> known(kAxisNames.begin() + 1, kAxisNames.end());
   const std::string near = nearest(name, known);
-  fail("unknown model axis \"{}\"{}: use batch, sequence, embed, heads, mlp or vocab", name,
+  fail("{}: unknown model axis \"{}\"{}: use batch, sequence, embed, heads, mlp or vocab", given.origin(), name,
        near.empty() ? "" : fmt::format(" (nearest: \"{}\")", near));
 }
 
@@ -52,66 +53,18 @@ int dim_of(const Dims& dims, Axis a) {
   fail("a value without a dim \"{}\" was to be cut along it", name_of(a));
 }
 
-std::vector<MeshAxis> mesh_axes(const Json& table, int ranks) {
-  std::vector<MeshAxis> axes;
-  const Json* mesh = table.find("mesh");
-  if (!mesh) {
-    require(ranks == 1, "the strategy has no \"mesh\" but there are {} ranks: add e.g. \"mesh\": [[\"data\", \"*\"]]",
-            ranks);
-    return axes;
-  }
-  std::int64_t known = 1;
-  int open = -1;
-  for (const Json& edge : mesh->items()) {
-    require(edge.is_array() && edge.size() == 2, "{}: a mesh edge is [\"name\", extent], not {}", edge.origin(),
-            edge.text());
-    const Json& extent = edge.at(1);
-    if (extent.is_string() && extent.string() == "*") {
-      require(open < 0, "{}: two extents of the mesh are \"*\": at most one may take what remains", edge.origin());
-      open = static_cast<int>(axes.size());
-      axes.push_back({edge.at(0).string(), 1});
-      continue;
-    }
-    const std::int64_t n = extent.integer();
-    require(n >= 1 && n <= 1 << 24, "{}: the extent of mesh axis \"{}\" is {}: it must be a positive count of ranks",
-            edge.origin(), edge.at(0).string(), n);
-    known *= n;
-    require(known <= 1 << 24, "{}: with axis \"{}\" the mesh has {} places: at most {} ranks can be counted",
-            edge.origin(), edge.at(0).string(), known, 1 << 24);
-    axes.push_back({edge.at(0).string(), static_cast<int>(n)});
-  }
-  const auto extents = [&] {
-    std::string out;
-    for (std::size_t i = 0; i < axes.size(); ++i)
-      out += fmt::format("{}{} {}", i ? " x " : "", axes[i].name,
-                         static_cast<int>(i) == open ? "*" : std::to_string(axes[i].extent));
-    return out;
-  };
-  if (open >= 0) {
-    require(ranks % known == 0,
-            "the mesh {} cannot be laid on {} ranks: {} is not a multiple of {}; use --ranks {} or change the extents",
-            extents(), ranks, ranks, known, known);
-    axes[static_cast<std::size_t>(open)].extent = static_cast<int>(ranks / known);
-  } else {
-    require(
-        known == ranks,
-        "the mesh {} has {} places but there are {} ranks: use --ranks {} or change the extents (--set mesh.NAME=N)",
-        extents(), known, ranks, known);
-  }
-  return axes;
-}
-
 Plan::Plan(const Json& table, const Mesh& mesh) : mesh_(mesh), may_gather_{Axis::sequence} {
   std::vector<std::string> faults;
   Reader reader(table, "strategy");
   reader.string("name", "");
   reader.string("description", "");
-  reader.value("mesh");
-  if (const Json* axes = reader.value("axes")) read_axes(*axes, faults);
-  if (const Json* passing = reader.value("passing")) read_passing(*passing, faults);
+  if (const Json* edges = reader.value("mesh")) mesh_at_ = edges->origin();
+  if (const Json* axes = reader.value("axes")) collect_faults(faults, [&] { read_axes(*axes, faults); });
+  if (const Json* passing = reader.value("passing")) collect_faults(faults, [&] { read_passing(*passing, faults); });
   if (const Json* gather = reader.value("may_gather"))
-    for (const Json& name : gather->items())
-      collect_faults(faults, [&] { may_gather_.push_back(axis_from(name.string())); });
+    collect_faults(faults, [&] {
+      for (const Json& name : gather->items()) collect_faults(faults, [&] { may_gather_.push_back(axis_from(name)); });
+    });
   collect_faults(faults, [&] { read_context(reader.value("context"), faults); });
   const Json *store = reader.value("store"), *pipeline = reader.value("pipeline"), *overlap = reader.value("overlap");
   if (store) collect_faults(faults, [&] { read_store(*store, faults); });
@@ -125,12 +78,11 @@ Plan::Plan(const Json& table, const Mesh& mesh) : mesh_(mesh), may_gather_{Axis:
     recomputes_ = reader.choice("recompute", {"none", "selective", "full"}, "none") == "full";
   });
   collect_faults(faults, [&] { reader.done(); });
-  check_pipeline_alone(faults);
-  check_use(faults);
+  check(faults);
   refuse_all(faults, "faults of the strategy");
 }
 
-MeshAxes Plan::read_store_axes(const Json* list, std::vector<std::string>& faults) const {
+MeshAxes Plan::read_store_axes(const Json* list, std::vector<std::string>& faults) {
   MeshAxes axes = 0;
   if (!list) return axes;
   const Json::Array one = {*list};
@@ -145,11 +97,12 @@ MeshAxes Plan::read_store_axes(const Json* list, std::vector<std::string>& fault
 
 void Plan::read_store(const Json& object, std::vector<std::string>& faults) {
   Reader reader(object, "strategy.store");
+  store_at_ = object.origin();
   store_.weights = read_store_axes(reader.value("weights"), faults);
   store_.gradients = read_store_axes(reader.value("gradients"), faults);
   store_.optimizer = read_store_axes(reader.value("optimizer"), faults);
-  store_.keep_gathered = reader.boolean("keep_gathered", false);
-  reader.done();
+  collect_faults(faults, [&] { store_.keep_gathered = reader.boolean("keep_gathered", false); });
+  collect_faults(faults, [&] { reader.done(); });
   const auto nests = [&](MeshAxes inner, const char* inner_name, MeshAxes outer, const char* outer_name) {
     if (const MeshAxes missing = inner & ~outer)
       faults.push_back(
@@ -162,26 +115,23 @@ void Plan::read_store(const Json& object, std::vector<std::string>& faults) {
 }
 
 void Plan::read_pipeline(const Json& object, std::vector<std::string>& faults) {
-  if (object.size() == 0) return;
   Reader reader(object, "strategy.pipeline");
-  pipeline_.axis = mesh_.find(reader.string("axis", "pipe"));
-  if (pipeline_.axis < 0) {
-    const Json* given = object.find("axis");
-    if (given)
-      known_mesh_axis(*given, faults);
-    else
-      faults.push_back(
-          fmt::format("{}: the mesh has no axis \"pipe\": add one, or name the mesh axis of the stages "
-                      "in \"pipeline.axis\"",
-                      object.origin()));
-  }
-  const std::string schedule = reader.choice("schedule", {"gpipe", "1f1b", "interleaved"}, "1f1b");
+  const Json* given = reader.value("axis");
+  pipeline_.axis = given ? known_mesh_axis(*given, faults) : mesh_.find("pipe");
+  if (!given && pipeline_.axis < 0)
+    faults.push_back(
+        fmt::format("{}: the mesh has no axis \"pipe\": add one, or name the mesh axis of the stages "
+                    "in \"pipeline.axis\"",
+                    object.origin()));
+  std::string schedule = "1f1b";
+  collect_faults(faults, [&] { schedule = reader.choice("schedule", {"gpipe", "1f1b", "interleaved"}, "1f1b"); });
   pipeline_.schedule = schedule == "gpipe"  ? Schedule::gpipe
                        : schedule == "1f1b" ? Schedule::one_forward_one_backward
                                             : Schedule::interleaved;
   const bool interleaved = pipeline_.schedule == Schedule::interleaved;
-  const std::int64_t chunks = reader.integer("chunks", interleaved ? 2 : 1);
-  reader.done();
+  std::int64_t chunks = interleaved ? 2 : 1;
+  collect_faults(faults, [&] { chunks = reader.integer("chunks", chunks); });
+  collect_faults(faults, [&] { reader.done(); });
   if (interleaved ? chunks < 2 : chunks != 1)
     faults.push_back(fmt::format("{}: \"pipeline.chunks\" is {} with schedule \"{}\": {}", object.origin(), chunks,
                                  schedule,
@@ -197,7 +147,7 @@ void Plan::read_pipeline(const Json& object, std::vector<std::string>& faults) {
 }
 
 void Plan::read_overlap(const Json& list, std::vector<std::string>& faults) {
-  for (const Json& name : list.items()) {
+  const auto read = [&](const Json& name) {
     const std::string& what = name.string();
     if (what == "input_gradient")
       overlap_.input_gradient = true;
@@ -205,35 +155,48 @@ void Plan::read_overlap(const Json& list, std::vector<std::string>& faults) {
       overlap_.reduce_scatter = true;
     else if (what == "all_gather")
       overlap_.all_gather = true;
+    else if (what == "send")
+      overlap_.send = true;
     else
-      faults.push_back(fmt::format(
-          "{}: \"overlap\" names \"{}\": known are \"input_gradient\", \"reduce_scatter\" and \"all_gather\"",
-          name.origin(), what));
-  }
+      fail(
+          "{}: \"overlap\" names \"{}\": known are \"input_gradient\", \"reduce_scatter\", \"all_gather\" and "
+          "\"send\"",
+          name.origin(), what);
+  };
+  for (const Json& name : list.items()) collect_faults(faults, [&] { read(name); });
 }
 
-int Plan::known_mesh_axis(const Json& name, std::vector<std::string>& faults) const {
-  const int m = mesh_.find(name.string());
-  if (m >= 0) return m;
-  std::vector<std::string> known;
-  known.reserve(static_cast<std::size_t>(mesh_.axes()));
-  for (int k = 0; k < mesh_.axes(); ++k) known.push_back(mesh_.name(k));
-  const std::string near = nearest(name.string(), known);
-  faults.push_back(fmt::format("{}: the mesh has no axis \"{}\"{}; it has {}", name.origin(), name.string(),
-                               near.empty() ? "" : fmt::format(" (nearest: \"{}\")", near),
-                               known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))));
-  return -1;
+// -1, and a fault, unless the mesh has it.
+int Plan::known_mesh_axis(const Json& name, std::vector<std::string>& faults) {
+  int m = -1;
+  collect_faults(faults, [&] {
+    m = mesh_.find(name.string());
+    if (m >= 0) return;
+    std::vector<std::string> known;
+    known.reserve(static_cast<std::size_t>(mesh_.axes()));
+    for (int k = 0; k < mesh_.axes(); ++k) known.push_back(mesh_.name(k));
+    const std::string near = nearest(name.string(), known);
+    if (!near.empty()) meant_ |= bit(mesh_.find(near));
+    fail("{}: the mesh has no axis \"{}\"{}; it has {}", name.origin(), name.string(),
+         near.empty() ? "" : fmt::format(" (nearest: \"{}\")", near),
+         known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
+  });
+  return m;
 }
 
 void Plan::read_axes(const Json& axes, std::vector<std::string>& faults) {
   for (const auto& [key, where] : axes.members()) {
     Axis a = Axis::none;
-    collect_faults(faults, [&, &name = key] { a = axis_from(name); });
-    if (a == Axis::none) continue;
+    collect_faults(faults, [&, &name = key, &at = where] { a = axis_from(Json(name).from(at.origin())); });
     const Json::Array one = {where};
     for (const Json& name : where.is_array() ? where.items() : one) {
       const int m = known_mesh_axis(name, faults);
       if (m < 0) continue;
+      if (a == Axis::none) {
+        meant_ |= bit(m);
+        continue;
+      }
+      named_at_[static_cast<std::size_t>(a)] = name.origin();
       auto& order = rest_[static_cast<std::size_t>(a)];
       if (std::find(order.begin(), order.end(), m) != order.end())
         faults.push_back(
@@ -245,78 +208,18 @@ void Plan::read_axes(const Json& axes, std::vector<std::string>& faults) {
 }
 
 void Plan::read_passing(const Json& passing, std::vector<std::string>& faults) {
-  for (const Json& row : passing.items()) {
+  const auto read = [&](const Json& row) {
     require(row.is_array() && row.size() == 3, "{}: a row of \"passing\" is [made along, axis, mesh axis], not {}",
             row.origin(), row.text());
     const int m = known_mesh_axis(row.at(2), faults);
-    if (m < 0) continue;
-    collect_faults(faults, [&] {
-      passing_.push_back({axis_from(row.at(std::size_t{0}).string()), axis_from(row.at(1).string()), m});
-      may_gather_.push_back(passing_.back().axis);
-    });
-  }
-}
-
-// Ranks of different stages hold different layers: nothing else may be cut over them.
-void Plan::check_pipeline_alone(std::vector<std::string>& faults) const {
-  if (pipeline_.axis < 0) return;
-  const auto refuse = [&](const std::string& what) {
-    faults.push_back(fmt::format("mesh axis \"{}\" carries the pipeline's stages and {}: give it an axis of its own",
-                                 mesh_.name(pipeline_.axis), what));
+    Axis made = Axis::none, axis = Axis::none;
+    collect_faults(faults, [&] { made = axis_from(row.at(std::size_t{0})); });
+    collect_faults(faults, [&] { axis = axis_from(row.at(1)); });
+    if (m < 0 || made == Axis::none || axis == Axis::none) return;
+    passing_.push_back({made, axis, m, row.origin()});
+    may_gather_.push_back(axis);
   };
-  for (std::size_t a = 1; a < rest_.size(); ++a)
-    if (rests_on(static_cast<Axis>(a), pipeline_.axis)) refuse(fmt::format("model axis \"{}\"", kAxisNames[a]));
-  for (const Passing& p : passing_)
-    if (p.mesh_axis == pipeline_.axis) refuse("a row of \"passing\"");
-  if (store_.optimizer & pipe()) refuse("a list of \"store\"");
-}
-
-// Values at rest are [batch, sequence, embed]: two of these on one mesh axis would be two axes of one value there.
-void Plan::check_use(std::vector<std::string>& faults) const {
-  const std::vector<int>& embed = rest_[static_cast<std::size_t>(Axis::embed)];
-  for (int m = 0; m < mesh_.axes(); ++m) {
-    if (mesh_.extent(m) == 1) continue;
-    std::string resting;
-    int of_values = 0;
-    bool used = m == pipeline_.axis || (store_.optimizer & bit(m));  // a debt only passes where something rests
-    for (Axis a : {Axis::batch, Axis::sequence, Axis::embed, Axis::heads, Axis::mlp, Axis::vocab}) {
-      if (!rests_on(a, m)) continue;
-      used = true;
-      if (a == Axis::batch || a == Axis::sequence || a == Axis::embed) {
-        resting += fmt::format("{}\"{}\"", of_values ? " and " : "", name_of(a));
-        ++of_values;
-      }
-    }
-    if (of_values > 1)
-      faults.push_back(fmt::format(
-          "two axes of one value at rest on mesh axis \"{}\": {}; a value [batch, sequence, embed] may have one there",
-          mesh_.name(m), resting));
-    if (rests_on(Axis::batch, m) && (rests_on(Axis::heads, m) || rests_on(Axis::mlp, m) || rests_on(Axis::vocab, m)) &&
-        !may_gather(Axis::batch))
-      faults.push_back(
-          fmt::format("two different axes meet on mesh axis \"{}\": \"batch\" with heads, mlp or vocab; put batch on "
-                      "an axis of its own",
-                      mesh_.name(m)));
-    const bool others = rests_on(Axis::heads, m) || rests_on(Axis::mlp, m) || rests_on(Axis::vocab, m);
-    if (rests_on(Axis::embed, m) && others && !may_gather(Axis::embed))
-      faults.push_back(fmt::format(
-          "two different axes meet on mesh axis \"{}\": \"embed\" with heads, mlp or vocab; put embed on another "
-          "mesh axis, or list it in \"may_gather\"",
-          mesh_.name(m)));
-    const auto edges = std::count_if(embed.begin(), embed.end(), [this](int k) { return mesh_.extent(k) > 1; });
-    for (Axis other : {Axis::heads, Axis::mlp, Axis::vocab})
-      if (edges > 1 && rests_on(Axis::embed, m) && rests_on(other, m))
-        faults.push_back(
-            fmt::format("\"embed\" is cut over several mesh axes, among them \"{}\", where \"{}\" rests too: a weight "
-                        "of both would be "
-                        "cut over none of them; put one of the two on another mesh axis",
-                        mesh_.name(m), name_of(other)));
-    if (!used)
-      faults.push_back(
-          fmt::format("mesh axis \"{}\" has {} ranks but nothing uses it: name it in \"axes\", \"store\" or "
-                      "\"pipeline\", or set its extent to 1",
-                      mesh_.name(m), mesh_.extent(m)));
-  }
+  for (const Json& row : passing.items()) collect_faults(faults, [&] { read(row); });
 }
 
 bool Plan::rests_on(Axis a, int m) const {

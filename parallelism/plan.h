@@ -22,7 +22,7 @@ namespace quadrille {
 // The names a model gives to its dims. `none`: a dim that no strategy may split.
 enum class Axis : std::uint8_t { none, batch, sequence, embed, heads, mlp, vocab };
 std::string_view name_of(Axis);
-Axis axis_from(std::string_view name);  // throws Error naming the nearest
+Axis axis_from(const Json& name);  // throws Error naming the nearest
 
 // What a rank holds of a value along one mesh axis. V: the value, G: its gradient, of the sum of losses.
 //   same   every rank holds V; every rank's gradient is G
@@ -63,6 +63,7 @@ struct Overlap {
   bool input_gradient = false;  // a linear layer's crossing beside its weight gradient (OAR)
   bool reduce_scatter = false;  // gradients of a finished block beside the next block's backward (ORS)
   bool all_gather = false;      // the next block's weights beside this block's maths (OAG)
+  bool send = false;            // what a stage hands on, beside its next micro-batch
 };
 
 bool has(const Dims&, Axis);
@@ -128,6 +129,7 @@ class Plan {
   struct Passing {
     Axis made, axis;
     int mesh_axis;
+    std::string origin;
   };
   void read_axes(const Json&, std::vector<std::string>& faults);
   void read_passing(const Json&, std::vector<std::string>& faults);
@@ -135,13 +137,22 @@ class Plan {
   void read_store(const Json&, std::vector<std::string>& faults);
   void read_pipeline(const Json&, std::vector<std::string>& faults);
   void read_overlap(const Json&, std::vector<std::string>& faults);
-  MeshAxes read_store_axes(const Json* list, std::vector<std::string>& faults) const;
+  MeshAxes read_store_axes(const Json* list, std::vector<std::string>& faults);
+  int known_mesh_axis(const Json& name, std::vector<std::string>& faults);
+  // What a table asks for although each word of it is known (plan_check.cpp).
+  void check(std::vector<std::string>& faults) const;
   void check_pipeline_alone(std::vector<std::string>& faults) const;
-  void check_use(std::vector<std::string>& faults) const;
-  int known_mesh_axis(const Json& name, std::vector<std::string>& faults) const;
+  void check_mesh_axis(int m, std::vector<std::string>& faults) const;
+  void check_nesting(std::vector<std::string>& faults) const;
+  void check_order_of_tokens(std::vector<std::string>& faults) const;
+  std::vector<int> real_order(Axis) const;  // the mesh axes longer than one on which it rests
+  std::string named_at(Axis a) const { return named_at_[static_cast<std::size_t>(a)]; }
 
   const Mesh& mesh_;
   std::array<std::vector<int>, 7> rest_;  // by Axis
+  std::array<std::string, 7> named_at_;   // by Axis: file and line
+  std::string mesh_at_, store_at_;
+  MeshAxes meant_ = 0;  // what a word that is not known may have meant
   std::vector<Passing> passing_;
   std::vector<Axis> may_gather_;
   ContextParallelism context_;
@@ -153,5 +164,7 @@ class Plan {
 
 // The edges of a strategy table for this many ranks: "*" takes what remains. Throws Error naming extents and ranks.
 std::vector<MeshAxis> mesh_axes(const Json& table, int ranks);
+// The same with all that is wrong told at once: edges that cannot be read stay 1 long, so that reading may go on.
+std::vector<MeshAxis> mesh_axes(const Json& table, int ranks, std::vector<std::string>& faults);
 
 }  // namespace quadrille

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/faults.h"
 #include "parallelism/plan.h"
 
 namespace quadrille {
@@ -19,22 +20,15 @@ MeshAxes Plan::context_axes() const {
 void Plan::read_context(const Json* given, std::vector<std::string>& faults) {
   const auto& order = rest_[static_cast<std::size_t>(Axis::sequence)];
   const auto free_of_heads = [this](int m) { return !rests_on(Axis::heads, m); };
-  const MeshAxes through = context_axes();
-  const auto with_heads =
-      std::find_if(order.begin(), order.end(), [&](int m) { return mesh_.extent(m) > 1 && !(through & bit(m)); });
-  const auto late = std::find_if(with_heads, order.end(), [&](int m) { return (through & bit(m)) != 0; });
-  if (late != order.end())
-    faults.push_back(
-        fmt::format("\"sequence\" rests on mesh axis \"{}\", which carries heads, outside of \"{}\", which does not: "
-                    "list \"{}\" last, it is gathered before attention",
-                    mesh_.name(*with_heads), mesh_.name(*late), mesh_.name(*with_heads)));
   const Json none = Json::object();
   Reader reader(given ? *given : none, "strategy.context");
-  const std::string how = reader.choice("attention", {"gather", "turn", "ring"}, "gather");
+  std::string how = "gather";
+  collect_faults(faults, [&] { how = reader.choice("attention", {"gather", "turn", "ring"}, "gather"); });
   context_.attention = how == "turn" ? KeyExchange::turn : how == "ring" ? KeyExchange::ring : KeyExchange::gather;
   const bool turns = context_.attention == KeyExchange::turn;
-  const bool balanced = reader.boolean("balanced", !turns);
-  reader.done();
+  bool balanced = !turns;
+  collect_faults(faults, [&] { balanced = reader.boolean("balanced", !turns); });
+  collect_faults(faults, [&] { reader.done(); });
   if (given && std::none_of(order.begin(), order.end(), free_of_heads))
     faults.push_back(
         fmt::format("{}: \"context\" is given but \"sequence\" rests on no mesh axis without heads: add e.g. "

@@ -7,16 +7,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=3 threads=2 steps=6
-while [ $# -gt 0 ]; do
-  case $1 in
-    --rounds) rounds=$2; shift 2 ;;
-    --threads) threads=$2; shift 2 ;;
-    --steps) steps=$2; shift 2 ;;
-    *) sed -n '3,6p' "$0" | sed 's/^# //'; exit 2 ;;
-  esac
-done
-program=build/cpu/quadrille
-[ -x "$program" ] || { echo "compare_pytorch: $program is missing: run scripts/quickstart.sh or build first" >&2; exit 2; }
+known="rounds threads steps"
+. scripts/options.sh
 python=
 for candidate in /usr/bin/python3 python3; do
   if "$candidate" -c 'import torch' 2>/dev/null; then python=$candidate; break; fi

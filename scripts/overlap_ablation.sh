@@ -8,17 +8,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=3 steps=10 links=150e6,1e-4 ranks=4
-while [ $# -gt 0 ]; do
-  case $1 in
-    --rounds) rounds=$2; shift 2 ;;
-    --steps) steps=$2; shift 2 ;;
-    --links) links=$2; shift 2 ;;
-    --ranks) ranks=$2; shift 2 ;;
-    *) sed -n '3,8p' "$0" | sed 's/^# //'; exit 2 ;;
-  esac
-done
-program=build/cpu/quadrille
-[ -x "$program" ] || { echo "overlap_ablation: $program is missing: run scripts/quickstart.sh or build first" >&2; exit 2; }
+known="rounds steps links ranks"
+. scripts/options.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

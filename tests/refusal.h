@@ -3,8 +3,11 @@
 // read.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/error.h"
 
@@ -18,6 +21,12 @@ std::string message_of(Action action) {
     return error.what();
   }
   return "(nothing was refused)";
+}
+
+// For whole tables of parts: each must be said.
+inline void says(const std::string& message, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    EXPECT_NE(message.find(part), std::string::npos) << "wanted \"" << part << "\" in: " << message;
 }
 
 inline bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }

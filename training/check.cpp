@@ -4,10 +4,11 @@
 
 #include "core/error.h"
 #include "core/faults.h"
+#include "kernels/backend.h"
 #include "models/model.h"
 #include "parallelism/schedule.h"
 #include "parallelism/world.h"
-#include "training/trainer.h"
+#include "training/engine.h"
 
 namespace quadrille {
 
@@ -91,6 +92,19 @@ void check_passing_heads(const ModelDescription& model, const Plan& plan, std::v
                   heads, kv_heads, most, most / rest, rest, divisors_text(kv_heads)));
 }
 
+// Replicas are cut out of a weight that is whole there (Tape::spread_heads), so nothing else may cut it.
+void check_replicated_heads(const ModelDescription& model, const Plan& plan, std::vector<std::string>& faults) {
+  const int parts = plan.parts(Axis::heads);
+  for (const Requirement& r : model.requirements())
+    for (int m = 0; r.replicates && r.extent < parts && m < plan.mesh().axes(); ++m)
+      if (plan.mesh().extent(m) > 1 && plan.rests_on(Axis::heads, m) && plan.rests_on(Axis::embed, m))
+        faults.push_back(fmt::format(
+            "{} {} is less than the {} parts of the heads, so keys and values are replicated; that cannot be on mesh "
+            "axis "
+            "\"{}\", where \"embed\" rests too: put embed or heads on another mesh axis, or use at least {} of them",
+            r.key, r.extent, parts, plan.mesh().name(m), parts));
+}
+
 void check_schedule(const TrainingConfig& t, const Plan& plan, std::vector<std::string>& faults) {
   const std::int64_t parts = plan.parts(Axis::batch);
   if (t.batch_size / parts < std::max<std::int64_t>(1, t.micro_batch)) return;  // said already
@@ -116,8 +130,15 @@ namespace {
 
 void check_sizes(const Workload& w, const ModelDescription& model, const Plan& plan, std::vector<std::string>& faults) {
   check_batch(w.training, plan, faults);
-  for (const Requirement& r : model.requirements())
-    if (const int parts = plan.parts(r.axis); r.extent % parts != 0 && !(r.replicates && parts % r.extent == 0))
+  const std::vector<Requirement> needs = model.requirements();
+  const auto said = [&](const Requirement& r) {  // keys and values of every head of their own: the heads have said so
+    return r.replicates && std::any_of(needs.begin(), needs.end(), [&](const Requirement& other) {
+             return !other.replicates && other.axis == r.axis && other.extent == r.extent;
+           });
+  };
+  for (const Requirement& r : needs)
+    if (const int parts = plan.parts(r.axis);
+        r.extent % parts != 0 && !said(r) && !(r.replicates && parts % r.extent == 0))
       faults.push_back(fmt::format("{} {} cannot be cut into {} equal parts (mesh {}); legal parts: {}{}", r.key,
                                    r.extent, parts, split_by(plan, r.axis), divisors_text(r.extent),
                                    r.replicates ? ", or a multiple of it" : ""));
@@ -126,7 +147,31 @@ void check_sizes(const Workload& w, const ModelDescription& model, const Plan& p
                                  split_by(plan, Axis::vocab)));
   check_context(model, plan, faults);
   check_passing_heads(model, plan, faults);
+  check_replicated_heads(model, plan, faults);
   check_schedule(w.training, plan, faults);
+}
+
+}  // namespace
+
+namespace {
+
+// What is left: placements of which each is good and all together cannot be followed. The model's forward, walked once
+// without numbers, says so.
+void check_by_walking(const Workload& w, const Mesh& mesh, std::vector<std::string>& faults) {
+  const auto device = make_counting_device();
+  const auto ops = make_counting_ops(1);
+  Ledger ledger;
+  try {
+    const Engine engine(w, mesh, *device, *ops, ledger, nullptr);
+  } catch (const Error& error) {
+    const Json* axes = w.strategy.find("axes");
+    const std::string& origin = axes ? axes->origin() : w.strategy.origin();
+    faults.push_back(
+        fmt::format("{}: these placements do not go together: {}; list the mesh axes of a model axis in the order of "
+                    "the mesh, give "
+                    "model axes that meet there mesh axes of their own, or take out rows of \"passing\"",
+                    origin.empty() ? "strategy" : origin, error.what()));
+  }
 }
 
 }  // namespace
@@ -136,13 +181,20 @@ void check_workload(const Workload& w, int ranks) {
   std::vector<std::string> faults;
   std::unique_ptr<ModelDescription> model;
   collect_faults(faults, [&] { model = describe_model(w.model, w.vocabulary); });
+  std::vector<std::string> of_mesh;
+  std::vector<MeshAxis> axes;
+  collect_faults(of_mesh, [&] { axes = mesh_axes(w.strategy, ranks, of_mesh); });
+  faults.insert(faults.end(), of_mesh.begin(), of_mesh.end());
   WorldOptions options;
-  options.ranks = ranks;
+  for (const MeshAxis& axis : axes) options.ranks *= axis.extent;  // as the table says, for what else it says
+  options.counting_rank = options.ranks - 1;                       // where sizes are uneven the last has least
   collect_faults(faults, [&] {
     run_counting(options, [&](std::unique_ptr<Communicator> world) {
-      const Mesh mesh(std::move(world), mesh_of(w.strategy, ranks));
+      const Mesh mesh(std::move(world), axes);
       const Plan plan(w.strategy, mesh);
-      if (model) check_sizes(w, *model, plan, faults);
+      if (!model || !of_mesh.empty()) return;
+      check_sizes(w, *model, plan, faults);
+      if (faults.empty()) check_by_walking(w, mesh, faults);
     });
   });
   refuse_all(faults, fmt::format("faults of this run on {} rank{}", ranks, ranks == 1 ? "" : "s"));

@@ -50,21 +50,19 @@ Engine::Engine(const Workload& w, const Mesh& mesh, Device& device, const Ops& o
       evaluation_context_{plan_, ops, *stream_, arena_, evaluation_ledger_, w.training.dtype, w.training.tf32},
       rows_per_micro_batch_(w.training.micro_batch > 0 ? w.training.micro_batch * plan_.parts(Axis::batch)
                                                        : w.training.batch_size) {
+  if (rehearsal) rehearsal_ = *rehearsal;
   open_pipeline();
   totals_ = device_.empty({3}, DType::f64);
-  if (rehearsal)
-    rehearsal_ = *rehearsal;
-  else
-    rehearse();
+  if (!rehearsal) rehearse();
   require(rehearsal_.owed.size() == parameters_.all().size(), "the rehearsal knew {} parameters, the model has {}",
           rehearsal_.owed.size(), parameters_.all().size());
   for (std::size_t i = 0; i < rehearsal_.owed.size(); ++i) parameters_.all()[i].owed = rehearsal_.owed[i];
   weights_ = std::make_unique<Weights>(parameters_, usage(), context_, w.training.optimizer.decay_all);
+  settings_ = device_.empty({2}, DType::f64);
+  scalars_ = device_.empty({kStepScalars}, DType::f64);
   for (Reported& r : ring_) {
-    r.settings = device_.empty({2}, DType::f64);
-    r.host_settings = host_->empty({2}, DType::f64);
-    r.scalars = device_.empty({kStepScalars}, DType::f64);
-    r.host = host_->empty({kStepScalars}, DType::f64);
+    r.settings = host_->empty({2}, DType::f64);
+    r.scalars = host_->empty({kStepScalars}, DType::f64);
   }
   optimizer_ = make_optimizer(w.training.optimizer, ops, device_, *stream_, weights_->buckets());
   if (device_.holds_numbers()) {
@@ -83,11 +81,10 @@ void Engine::open_pipeline() {
     stages_.emplace_back(blocks_, static_cast<int>(own.first), static_cast<int>(own.count));
   }
   tasks_ = tasks_of(pipeline.schedule, plan_.stage(), plan_.stages(), pipeline.chunks, micro_batches());
-  if (plan_.stages() > 1)
-    back_channel_ = mesh_.part_of(
-        pipeline.axis, [](int) { return 0; }, mesh_.name(pipeline.axis));
+  if (plan_.stages() > 1) onwards_.emplace(plan_, 1, ledger_), backwards_.emplace(plan_, -1, ledger_);
   const std::int64_t rows = own_rows(rows_per_micro_batch_).count, tokens = model_->tokens();
-  for (int i = 0; i < in_flight(tasks_); ++i)
+  const int under_way = may_replay() ? micro_batches() : in_flight(tasks_);
+  for (int i = 0; i < under_way; ++i)
     fed_.push_back({device_.empty({rows, tokens}, DType::i32), device_.empty({rows, tokens}, DType::i32)});
   for (int i = 0; i < 2 * micro_batches() * pipeline.chunks; ++i)
     staged_.push_back({{host_->empty({rows, tokens}, DType::i32), host_->empty({rows, tokens}, DType::i32)}, {}});
@@ -115,6 +112,20 @@ Usage Engine::usage() const {
     for (std::int64_t b = runs_[r].first; b < runs_[r].end(); ++b)
       u.stage_of[static_cast<std::size_t>(b)] = static_cast<int>(r) % plan_.stages();
   return u;
+}
+
+bool Engine::over_several_stages(std::size_t parameter) const {
+  const Usage u = usage();
+  const auto stage = [&](int block) { return u.stage_of[static_cast<std::size_t>(block)]; };
+  const std::vector<int>& users = u.blocks_of[parameter];
+  return std::any_of(users.begin(), users.end(), [&](int block) { return stage(block) != stage(users.front()); });
+}
+
+bool Engine::has_layers() const {
+  return std::any_of(stages_.begin(), stages_.end(), [this](const Stage& stage) {
+    return std::any_of(stage.blocks().begin(), stage.blocks().end(),
+                       [this](int b) { return blocks_[static_cast<std::size_t>(b)]->is_layer(); });
+  });
 }
 
 Slice Engine::own_rows(std::int64_t rows) const {
@@ -202,17 +213,22 @@ Flow Engine::take_in(Context& context, int run) {
   // A run without blocks passes on what the next one takes.
   Flow flow = rehearsal_.into[static_cast<std::size_t>(own.first)];
   flow.hidden = context.arena.empty(plan_.shape(flow.dims, flow.states), context.dtype, End::low);
-  mesh_.along(plan_.pipe()).receive(flow.hidden.flat(), neighbour(-1), *stream_).wait(*stream_);
+  onwards_->receive(flow.hidden, *stream_);
   return flow;
 }
 
-void Engine::hand_on(const Flow& flow, int run) {
-  if (run + 1 < static_cast<int>(runs_.size()))
-    mesh_.along(plan_.pipe()).send(flow.hidden.flat(), neighbour(1), *stream_).wait(*stream_);
+void Engine::hand_on(Flow flow, int run) {
+  if (run + 1 < static_cast<int>(runs_.size())) onwards_->send(std::move(flow.hidden), *stream_);
+}
+
+void Engine::settle_channels() {
+  for (auto* channel : {&onwards_, &backwards_})
+    if (*channel) (*channel)->settle(*stream_);
 }
 
 void Engine::forward(const Task& task, const Dataset* data, std::int64_t step) {
-  const MicroBatch micro = next_rows(data, step, task);
+  const MicroBatch micro =
+      loaded_.empty() ? next_rows(data, step, task) : loaded_[static_cast<std::size_t>(task.micro_batch)];
   phase("forward", [&] {
     const int run = run_of(task.chunk);
     Flow in = take_in(context_, run);
@@ -228,30 +244,73 @@ void Engine::backward(const Task& task) {
   if (run + 1 < static_cast<int>(runs_.size())) {
     const Flow& out = rehearsal_.into[static_cast<std::size_t>(runs_[static_cast<std::size_t>(run)].end())];
     gradient = arena_.empty(plan_.shape(out.dims, out.states), context_.dtype, End::high);
-    back_channel_->receive(gradient.flat(), neighbour(1), *stream_).wait(*stream_);
+    backwards_->receive(gradient, *stream_);
   }
   gradient = stages_[static_cast<std::size_t>(task.chunk)].backward(
       context_, *weights_, std::move(gradient), task.micro_batch, task.micro_batch + 1 == micro_batches());
-  if (run > 0) back_channel_->send(gradient.flat(), neighbour(-1), *stream_).wait(*stream_);
+  if (run > 0) backwards_->send(std::move(gradient), *stream_);
 }
 
 void Engine::step(const Dataset* data, std::int64_t step) {
   latest_ = 1 - latest_;
-  ring_[latest_].begin = stream_->record();
+  Reported& r = ring_[latest_];
+  r.begin = stream_->record();
+  send_settings(step);
+  if (!replay_step(data, step)) work_of_step(data, step);
+  ++steps_done_;
+  if (device_.holds_numbers()) stream_->copy(r.scalars, scalars_);
+  r.end = stream_->record();
+  r.step = step + 1;
+}
+
+// The work of a step that is on the device's side of it.
+void Engine::work_of_step(const Dataset* data, std::int64_t step) {
   weights_->zero_gradients();
   stream_->zero(totals_);
-  send_settings(step);
   for (const Task& task : tasks_) {
     if (task.kind == Task::Kind::forward)
       forward(task, data, step);
     else
       phase("backward", [&] { backward(task); });
   }
-  finish_step(step);
+  finish_step();
+}
+
+// Messages are not kept: their deadlines and accounts are the host's work.
+bool Engine::may_replay() const {
+  return workload_.replay && can_keep_ && rehearsal_.same_every_step && mesh_.world().size() == 1 &&
+         !ledger_.keeps_entries();
+}
+
+// The rows go to the device first, then everything else is one call. False: the step is still to be done.
+bool Engine::replay_step(const Dataset* data, std::int64_t step) {
+  constexpr std::int64_t kStepsBefore = 2;
+  if (!may_replay() || steps_done_ < kStepsBefore) return false;
+  loaded_.clear();
+  for (int m = 0; m < micro_batches(); ++m) loaded_.push_back(next_rows(data, step, {Task::Kind::forward, m, 0}));
+  const bool first = !replay_;
+  if (first) {
+    const Work before = ledger_.work();
+    keeping_ = true;
+    replay_ = stream_->keep_work([&] { work_of_step(data, step); });
+    keeping_ = false;
+    replayed_work_ = ledger_.work() - before;
+  }
+  if (!replay_) {
+    can_keep_ = false;
+    work_of_step(data, step);
+    loaded_.clear();
+    return true;
+  }
+  if (!first) ledger_.work(replayed_work_);
+  phase("replayed", [&] { replay_->run(); });
+  ++replayed_steps_;
+  return true;
 }
 
 template <class Work>
 void Engine::phase(std::string_view name, Work&& work) {
+  if (keeping_) return work();
   std::unique_ptr<Event> begin = stream_->record();
   work();
   ring_[latest_].phases.push_back({name, std::move(begin), stream_->record()});
@@ -261,10 +320,10 @@ void Engine::phase(std::string_view name, Work&& work) {
 void Engine::send_settings(std::int64_t step) {
   if (!device_.holds_numbers()) return;
   Reported& r = ring_[latest_];
-  const auto numbers = r.host_settings.host<double>();
+  const auto numbers = r.settings.host<double>();
   numbers[0] = rate_at(workload_.training.rate, step + 1);
   numbers[1] = static_cast<double>(step + 1);
-  stream_->copy(r.settings, r.host_settings);
+  stream_->copy(settings_, r.settings);
 }
 
 // Nothing is under way: what the courier carried belongs to this rank's bill.
@@ -272,35 +331,32 @@ void Engine::settle_accounts() {
   if (Courier* courier = mesh_.courier()) courier->settle_accounts(ledger_);
 }
 
-void Engine::finish_step(std::int64_t step) {
+void Engine::finish_step() {
   const Ops& ops = context_.ops;
-  Reported& r = ring_[latest_];
   phase("exchange", [&] {
+    settle_channels();
     weights_->finish();
     for (const Bucket& b : weights_->buckets())
       for (const Owned& o : b.owned)
         if (o.counted) ops.sum_of_squares(*stream_, totals_.rows(2, 1), o.gradients);
     sum_over(context_, totals_, mesh_.all());
-    ops.step_scalars(*stream_, r.scalars, totals_, r.settings, workload_.training.clip_norm);
+    ops.step_scalars(*stream_, scalars_, totals_, settings_, workload_.training.clip_norm);
   });
   phase("optimizer", [&] {
     for (std::size_t k = 0; k < weights_->buckets().size(); ++k)
-      optimizer_->step(*stream_, weights_->buckets()[k], k, r.scalars);
+      optimizer_->step(*stream_, weights_->buckets()[k], k, scalars_);
   });
   phase("exchange", [&] {
     weights_->publish();
     settle_accounts();
   });
-  if (device_.holds_numbers()) stream_->copy(r.host, r.scalars);
-  r.end = stream_->record();
-  r.step = step + 1;
 }
 
 std::optional<StepReport> Engine::report(Reported& r) {
   if (r.step == 0) return {};
   r.end->block_host();
   for (const Phase& p : std::exchange(r.phases, {})) ledger_.phase(p.name, p.end->seconds_since(*p.begin));
-  const auto v = r.host.host<double>();
+  const auto v = r.scalars.host<double>();
   const double count = v[kCount];
   StepReport report{r.step,          v[kLossSum] / count,           v[kGradientNorm], v[kRate], count,
                     v[kFinite] == 1, r.end->seconds_since(*r.begin)};
@@ -323,6 +379,7 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
               run_of(c));
     }
   }
+  settle_channels();
   sum_over(evaluation_context_, totals_, mesh_.all());
   settle_accounts();
   EvaluationReport report;

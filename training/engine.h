@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "parallelism/schedule.h"
+#include "training/channel.h"
 #include "training/optimizer.h"
 #include "training/stage.h"
 #include "training/trainer.h"
@@ -23,6 +24,7 @@ struct Rehearsal {
   std::vector<std::vector<int>> blocks_of;  // by parameter: the blocks that use it
   std::vector<Flow> into;                   // by block: what comes in, without numbers
   std::int64_t arena_bytes = 0;
+  bool same_every_step = false;  // but for the rows and the step's settings
 };
 
 class Engine {
@@ -36,6 +38,7 @@ class Engine {
   std::optional<StepReport> report_last() { return report(ring_[latest_]); }  // waits for the device
   EvaluationReport evaluate(const Dataset*);                                  // null: counts one batch
 
+  std::int64_t replayed_steps() const { return replayed_steps_; }
   void settle_accounts();  // nothing is under way: what the courier carried joins this rank's ledger
   const Rehearsal& rehearsal() const { return rehearsal_; }  // on a counting device: complete after a step
   std::int64_t arena_bytes() const { return arena_.bytes_peak(); }
@@ -43,6 +46,8 @@ class Engine {
   Parameters& parameters() { return parameters_; }
   Weights& weights() { return *weights_; }
   PipelineReport pipeline() const;
+  bool over_several_stages(std::size_t parameter) const;  // tied, and its blocks lie on more than one
+  bool has_layers() const;                                // this rank's stage has any
   const ModelDescription& model() const { return *model_; }
   const Plan& plan() const { return plan_; }
   Context& context() { return context_; }
@@ -56,14 +61,17 @@ class Engine {
   void forward(const Task&, const Dataset*, std::int64_t step);
   void backward(const Task&);
   Flow take_in(Context&, int run);
-  void hand_on(const Flow&, int run);
-  void finish_step(std::int64_t step);
+  void hand_on(Flow, int run);
+  void settle_channels();  // nothing that this stage sent is under way
+  void finish_step();
+  void work_of_step(const Dataset*, std::int64_t step);
+  bool may_replay() const;
+  bool replay_step(const Dataset*, std::int64_t step);
   void send_settings(std::int64_t step);
   Batch rows_of(const Dataset*, std::int64_t step, std::int64_t micro, std::int64_t rows) const;
   int micro_batches() const { return static_cast<int>(workload_.training.batch_size / rows_per_micro_batch_); }
   Slice own_rows(std::int64_t rows) const;
   int run_of(int chunk) const { return chunk * plan_.stages() + plan_.stage(); }
-  int neighbour(int distance) const { return (plan_.stage() + distance + plan_.stages()) % plan_.stages(); }
   bool at_an_end(int run) const { return run == 0 || run + 1 == static_cast<int>(runs_.size()); }
 
   const Workload& workload_;
@@ -81,10 +89,12 @@ class Engine {
   std::vector<Slice> runs_;
   std::vector<Stage> stages_;  // by chunk
   std::vector<Task> tasks_;
+  std::vector<MicroBatch> loaded_;  // of a step to be replayed, by micro-batch
   Arena arena_;
   Context context_, evaluation_context_;
-  std::int64_t rows_per_micro_batch_;           // over all ranks
-  std::unique_ptr<Communicator> back_channel_;  // gradients of the pipeline travel apart from activations
+  std::int64_t rows_per_micro_batch_;  // over all ranks
+  std::optional<Channel> onwards_,
+      backwards_;  // of activations, and apart from them of gradients; where there are stages
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<Optimizer> optimizer_;
   Tensor totals_;  // f64 [3]: Σ loss, Σ count, Σ g²
@@ -94,8 +104,7 @@ class Engine {
     std::unique_ptr<Event> begin, end;
   };
   struct Reported {
-    Tensor settings, host_settings;  // f64 [2]: rate and step
-    Tensor scalars, host;            // f64 [kStepScalars] on the device and its copy
+    Tensor settings, scalars;  // the host's copies: f64 [2], rate and step; f64 [kStepScalars]
     std::unique_ptr<Event> begin, end;
     std::vector<Phase> phases;
     std::int64_t step = 0;  // 0: nothing to report
@@ -104,6 +113,7 @@ class Engine {
   // The work of one phase of the step in hand.
   template <class Work>
   void phase(std::string_view name, Work&& work);
+  Tensor settings_, scalars_;  // on the device
   std::array<Reported, 2> ring_;
   std::size_t latest_ = 0;
   struct Fed {
@@ -117,6 +127,11 @@ class Engine {
   };
   std::vector<Staged> staged_;
   std::size_t next_staged_ = 0;
+  // The work of a step, kept once the first steps have made libraries choose their ways.
+  std::unique_ptr<Replay> replay_;
+  Work replayed_work_;
+  std::int64_t steps_done_ = 0, replayed_steps_ = 0;
+  bool can_keep_ = true, keeping_ = false;
 };
 
 }  // namespace quadrille

@@ -85,7 +85,9 @@ MemoryReport Trainer::memory() const {
   return memory;
 }
 
+PipelineReport Trainer::pipeline() const { return inside_->counted.forecast.pipeline; }
 std::int64_t Trainer::parameters() const { return inside_->counted.forecast.parameters; }
+std::int64_t Trainer::replayed_steps() const { return inside_->engine.replayed_steps(); }
 double Trainer::model_flops_full() const { return inside_->counted.forecast.model_flops_full; }
 double Trainer::model_flops_causal() const { return inside_->counted.forecast.model_flops_causal; }
 
@@ -107,12 +109,14 @@ std::vector<double> whole_of(Engine& engine, const Parameter& p, Tensor part) {
              4 * n * size_of(wide(shared.dtype)) + (1 << 16));  // a step's arena may be smaller than one table
   Context c{shared.plan, shared.ops, shared.stream, room, shared.ledger, wide(shared.dtype)};
   States states = p.states;
-  for (int m = mesh.axes(); part && m-- > 0;) {
-    State& s = states[static_cast<std::size_t>(m)];
-    if (s.kind != Kind::split) continue;
-    require(c.plan.innermost(s.axis, m, states), "parameter {} has splits that cannot be undone in mesh order", p.name);
-    part = gather_parts(c, part, p.dims, states, m);
-    s = {};
+  for (const Dim& dim : p.dims) {
+    const std::vector<int> order = c.plan.nesting(dim.axis);
+    for (auto m = order.rbegin(); part && m != order.rend(); ++m) {
+      State& s = states[static_cast<std::size_t>(*m)];
+      if (s != State{Kind::split, dim.axis}) continue;
+      part = gather_parts(c, part, p.dims, states, *m);
+      s = {};
+    }
   }
   if (c.plan.stages() > 1) {
     int holder = -1;
@@ -180,14 +184,18 @@ std::vector<int> members_of(const Mesh& mesh, MeshAxes along) {
   return members;
 }
 
-// `hashes`: of the members. What most of them hold counts as right; of equally many, what the first holds.
+// `hashes`: of the members, empty where one holds nothing. What most of them hold counts as right; of equally many,
+// what the first holds.
 void refuse_drift(const std::string& name, const std::vector<Json>& hashes, const Mesh& mesh, MeshAxes held) {
-  const auto holders = [&](const Json& hash) { return std::count(hashes.begin(), hashes.end(), hash); };
+  const auto holders = [&](const Json& hash) {
+    return hash.string().empty() ? 0 : std::count(hashes.begin(), hashes.end(), hash);
+  };
   const Json& right = *std::max_element(hashes.begin(), hashes.end(),
                                         [&](const Json& a, const Json& b) { return holders(a) < holders(b); });
   const std::vector<int> members = members_of(mesh, held);
   std::string same, drifted;
   for (std::size_t i = 0; i < hashes.size(); ++i) {
+    if (hashes[i].string().empty()) continue;
     std::string& list = hashes[i] == right ? same : drifted;
     list += fmt::format("{}{}", list.empty() ? "" : ", ", members[i]);
   }
@@ -201,22 +209,28 @@ void refuse_drift(const std::string& name, const std::vector<Json>& hashes, cons
 
 std::uint64_t Trainer::replica_hash() {
   const Mesh& mesh = inside_->mesh;
-  Weights& weights = inside_->engine.weights();
+  Engine& engine = inside_->engine;
+  Weights& weights = engine.weights();
   std::uint64_t own = 0;
-  for (Parameter& p : inside_->engine.parameters().all()) {
-    if (!weights.holds(p)) continue;
-    std::uint64_t hash = 0;
-    weights.visit(p, [&](const Parameter& shown) { hash = hash_of(shown.value, key_of(0, p.name)); });
-    own = mix(own ^ hash);
+  for (std::size_t i = 0; i < engine.parameters().all().size(); ++i) {
+    Parameter& p = engine.parameters().all()[i];
+    const bool tied = engine.over_several_stages(i);  // then the stages that do not hold it listen too
+    if (!weights.holds(p) && !tied) continue;
+    std::string text;
+    if (weights.holds(p)) {
+      std::uint64_t hash = 0;
+      weights.visit(p, [&](const Parameter& shown) { hash = hash_of(shown.value, key_of(0, p.name)); });
+      own = mix(own ^ hash);
+      text = fmt::format("{:016x}", hash);
+    }
     MeshAxes held = 0;
     for (int m = 0; m < mesh.axes(); ++m)
       if (p.states[static_cast<std::size_t>(m)].kind == Kind::same) held |= bit(m);
-    held = mesh.real(held & ~inside_->engine.plan().pipe());
-    if (!held) continue;
-    const auto all = mesh.along(held).exchange(Json(fmt::format("{:016x}", hash)));
-    refuse_drift(p.name, all, mesh, held);
+    const MeshAxes pipe = engine.plan().pipe();
+    held = mesh.real((held & ~pipe) | (tied ? pipe : 0));
+    if (held) refuse_drift(p.name, mesh.along(held).exchange(Json(text)), mesh, held);
   }
-  inside_->engine.settle_accounts();
+  engine.settle_accounts();
   std::uint64_t world = 0;
   for (const Json& other : mesh.world().exchange(Json(fmt::format("{:016x}", own))))
     world = mix(world ^ key_of(0, other.string()));

@@ -72,6 +72,7 @@ struct Workload {
   TrainingConfig training;
   Json strategy;  // the strategy table
   std::uint64_t seed = 0;
+  bool replay = true;           // a device may keep the work of a step and do it again in one call
   int threads = 1;              // of a rank: decides the back end's temporary memory
   std::int64_t vocabulary = 0;  // of the data set; the model's own may be larger
 };
@@ -108,9 +109,11 @@ class Trainer {
   // Every window once, over all ranks; the same number on every rank.
   EvaluationReport evaluate(const Dataset&);
 
+  PipelineReport pipeline() const;
   MemoryReport memory() const;  // as allocated (arena: its peak so far)
   std::int64_t parameters() const;
-  double model_flops_full() const;  // of one step over the global batch, forward and backward
+  std::int64_t replayed_steps() const;  // done in one call of the device
+  double model_flops_full() const;      // of one step over the global batch, forward and backward
   double model_flops_causal() const;
   // Values and gradients of one parameter, whole (gathered), as f64; every rank gets them. For checks and tests.
   std::vector<std::string> parameter_names() const;

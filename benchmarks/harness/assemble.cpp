@@ -8,6 +8,7 @@
 
 #include "benchmarks/harness/environment.h"
 #include "benchmarks/harness/peaks.h"
+#include "benchmarks/harness/placement.h"
 #include "benchmarks/harness/text.h"
 #include "benchmarks/harness/verdict.h"
 
@@ -57,6 +58,7 @@ void describe(Record& record, const Experiment& experiment) {
   record.strategy = experiment.strategy;
   for (const MeshAxis& edge : mesh_of(experiment.workload.strategy, experiment.ranks))
     record.mesh.emplace_back(edge.name, edge.extent);
+  if (const int replicas = key_value_replicas(experiment); replicas > 1) record.key_value_replicas = replicas;
   record.batch_size = experiment.workload.training.batch_size;
   record.tokens_per_row = experiment.tokens;
   record.evaluation_labels = experiment.data.evaluate ? experiment.data.evaluate->labels() : 0;
@@ -82,6 +84,7 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
   record.timed_claims = facts.timed_claims;
   if (!facts.links.empty()) record.evidence = "emulated";
   record.parameters = facts.parameters;
+  if (facts.pipeline.stages > 1) record.pipeline = facts.pipeline;
   record.steps = trace.steps;
   record.evaluations = trace.evaluations;
   record.stop_reason = trace.stop_reason;
@@ -107,9 +110,10 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
   for (const std::string& note : experiment.notes) record.verdict.notes.push_back(note);
   if (const std::string note = changes_note(experiment); !note.empty()) record.verdict.notes.push_back(note);
   if (!facts.links.empty())
-    record.verdict.notes.push_back(fmt::format(
-        "links of bytes/s,latency {} were emulated: times show what overlap would be worth, not this machine",
-        facts.links));
+    record.verdict.notes.push_back(
+        fmt::format("links of {} (bytes/s, seconds of latency if any) were emulated: times show what overlap would be "
+                    "worth, not this machine",
+                    facts.links));
   if (const std::string note = strategy_note(experiment.workload.strategy); !note.empty())
     record.verdict.notes.push_back(note);
   return record;

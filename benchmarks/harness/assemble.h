@@ -23,6 +23,7 @@ struct RunFacts {
   std::int64_t parameters = 0;
   double model_flops_full = 0, model_flops_causal = 0;  // of one step
   bool timed_claims = true;
+  PipelineReport pipeline;
   std::string links;  // that were emulated; empty: none
 };
 Record assemble(const Experiment&, const RunFacts&, const Peak&, const RunTrace& of_rank_0,

@@ -113,11 +113,26 @@ bool is_layout(const std::string& key) {
   return false;
 }
 
+// A name that the mesh does not have would become an edge that nobody asked for.
+void require_edge(const Json& strategy, const std::string& set, const std::string& edge) {
+  std::vector<std::string> known;
+  if (const Json* mesh = strategy.find("mesh"))
+    for (const Json& row : mesh->items())
+      if (row.is_array() && row.size() > 0 && row.at(std::size_t{0}).is_string())
+        known.push_back(row.at(std::size_t{0}).string());
+  const std::string near = nearest(edge, known);
+  require(std::find(known.begin(), known.end(), edge) != known.end(),
+          "--set {}: the mesh of the strategy has no edge \"{}\"{}; it has {}", set, edge,
+          near.empty() ? "" : fmt::format(" (nearest: \"{}\")", near),
+          known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
+}
+
 void apply_set(Json& document, const std::string& set, std::vector<std::string>& changes) {
   const std::string key = key_of(set);
   require(!within(key, "name") && !within(key, "description"),
           "--set {}: a suite's name and description stand for its file; copy the file to run it under another name",
           set);
+  if (within(key, "mesh") && key != "mesh") require_edge(document.at("strategy"), set, key.substr(5));
   const Json before = document;
   set_by_path(document, set.starts_with("mesh.") ? "strategy." + set : set);  // short for the strategy's mesh
   if (!is_layout(key) && !(document == before) && std::find(changes.begin(), changes.end(), key) == changes.end())
@@ -399,7 +414,7 @@ std::vector<std::string> mesh_axes_of(const Json& strategy, std::string_view axi
 
 std::string pipeline_axis_of(const Json& strategy) {
   const Json* pipeline = strategy.find("pipeline");
-  if (!pipeline || pipeline->size() == 0) return "";
+  if (!pipeline) return "";
   const Json* axis = pipeline->find("axis");
   return axis ? axis->string() : "pipe";
 }

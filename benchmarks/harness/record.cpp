@@ -90,6 +90,11 @@ template <class V>
 void fields(V& v, std::pair<std::string, int>& x) {
   v("name", x.first), v("extent", x.second);
 }
+template <class V>
+void fields(V& v, PipelineReport& x) {
+  v("stages", x.stages), v("chunks", x.chunks), v("schedule", x.schedule), v("layers", x.layers);
+  v("micro_batches", x.micro_batches), v("idle_fraction", x.bubble);
+}
 
 template <class V>
 void fields(V& v, Record& x) {
@@ -99,7 +104,8 @@ void fields(V& v, Record& x) {
   v("target", x.target), v("seconds_to_target", x.seconds_to_target), v("timed_seconds", x.timed_seconds);
   v("phases_seconds", x.phases_seconds), v("step_statistics", x.step_statistics), v("utilisation", x.utilisation);
   v("peak", x.peak), v("flops", x.flops), v("ranks", x.ranks), v("world", x.world), v("backend", x.backend);
-  v("timed_claims", x.timed_claims), v("strategy", x.strategy), v("mesh", x.mesh), v("parameters", x.parameters);
+  v("timed_claims", x.timed_claims), v("strategy", x.strategy), v("mesh", x.mesh), v("pipeline", x.pipeline);
+  v("key_value_replicas", x.key_value_replicas), v("parameters", x.parameters);
   v("batch_size", x.batch_size), v("tokens_per_row", x.tokens_per_row), v("evaluation_labels", x.evaluation_labels);
   v("traffic", x.traffic), v("rank_lines", x.rank_lines), v("evaluations", x.evaluations), v("data", x.data);
   v("environment", x.environment), v("configuration", x.configuration), v("origins", x.origins), v("steps", x.steps);

@@ -105,6 +105,8 @@ struct Record {
   std::string world, backend, strategy;
   bool timed_claims = true;                       // the back end is meant for timed results
   std::vector<std::pair<std::string, int>> mesh;  // outermost first
+  std::optional<PipelineReport> pipeline;         // of more than one stage
+  std::optional<int> key_value_replicas;          // more than one rank holds the same key/value head
   std::int64_t parameters = 0, batch_size = 0, tokens_per_row = 0, evaluation_labels = 0;
   std::optional<Target> target;
   std::optional<double> seconds_to_target;

@@ -16,6 +16,7 @@
 #include "benchmarks/harness/locate.h"
 #include "benchmarks/harness/log_configuration.h"
 #include "benchmarks/harness/peaks.h"
+#include "benchmarks/harness/placement.h"
 #include "benchmarks/harness/same_settings.h"
 #include "benchmarks/harness/score.h"
 #include "benchmarks/harness/screen.h"
@@ -150,6 +151,7 @@ class RankSession {
       log_values(*file, table, configuration_values(experiment(), seed, timed_claims), run == 0 ? 0 : begin);
       log = std::make_unique<RunLog>(*file, table, log_units(experiment()));
       print(run_line(experiment(), run, seed, trainer.parameters()));
+      if (run == 0) print(pipeline_text(trainer.pipeline()) + replicas_text(key_value_replicas(experiment())));
     }
     TimedRun timed({experiment(), *world_, trainer, ledger, session_.clock, peak_, launch_.first_of_process, log.get(),
                     live.get(), &session_.training_began, session_.options.check_replicas});
@@ -171,6 +173,7 @@ class RankSession {
                          trainer.model_flops_full(),
                          trainer.model_flops_causal(),
                          timed_claims,
+                         trainer.pipeline(),
                          session_.options.links};
     return finish(facts, trace, all);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The law: crossings, meet, settle. Nothing here knows a layer or a strategy.
+#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
@@ -19,6 +20,21 @@ void Tape::expect(State s, Kind kind, const char* who, int m) const {
   if (s.kind != kind)
     refuse(fmt::format("{} wants {} on mesh axis {}, found {}", who, text_of({kind, s.axis}), context_.mesh().name(m),
                        text_of(s)));
+}
+
+// Only the innermost split of an axis can be made or undone: parts of parts are consecutive inside of their part.
+void Tape::expect_innermost(Axis a, int m, const States& s) const {
+  if (context_.plan.innermost(a, m, s)) return;
+  const std::string& here = context_.mesh().name(m);
+  const std::vector<int> nesting = context_.plan.nesting(a);
+  const auto place = std::find(nesting.begin(), nesting.end(), m);
+  if (place == nesting.end())
+    refuse(fmt::format("\"{}\" would have to be cut over mesh axis \"{}\", which the table does not name for it",
+                       name_of(a), here));
+  const auto inner = std::find_if(place + 1, nesting.end(), [&](int k) { return on(s, k) == State{Kind::split, a}; });
+  refuse(fmt::format(
+      "\"{}\" would have to be cut or made whole on mesh axis \"{}\" while it is cut over \"{}\" inside of it",
+      name_of(a), here, context_.mesh().name(*inner)));
 }
 
 // A second user of a value shares the first one's crossing: gradients add up locally, then one message.
@@ -105,8 +121,7 @@ Var Tape::gather(Var x, int m) {
   const Dims d = dims(x);
   const States parts = states(x);
   expect(on(parts, m), Kind::split, "gather", m);
-  if (!context_.plan.innermost(on(parts, m).axis, m, parts))
-    refuse("gather: an inner split of the same axis must be undone first");
+  expect_innermost(on(parts, m).axis, m, parts);
   States all = parts;
   on(all, m) = {Kind::copy, Axis::none};
   return cross("gather", x, bit(m), Axis::none, d, all, gather_parts(context_, read(x), d, parts, m),
@@ -120,7 +135,7 @@ Var Tape::scatter(Var x, int m, Axis a) {
   States parts = states(x);
   expect(on(parts, m), Kind::debt, "scatter", m);
   on(parts, m) = {Kind::split, a};
-  if (!context_.plan.innermost(a, m, parts)) refuse("scatter: must become the innermost split of its axis");
+  expect_innermost(a, m, parts);
   return cross("scatter", x, bit(m), a, d, parts, scatter_sum(context_, take(x), d, parts, m),
                [this, d, parts, m](const Tensor& g, bool) { return Later(gather_parts(context_, g, d, parts, m)); });
 }
@@ -132,8 +147,8 @@ Var Tape::all_to_all(Var x, int m, Axis b) {
   expect(on(from, m), Kind::split, "all_to_all", m);
   States to = from;
   on(to, m) = {Kind::split, b};
-  if (!context_.plan.innermost(on(from, m).axis, m, from) || !context_.plan.innermost(b, m, to))
-    refuse("all_to_all: only innermost splits may move");
+  expect_innermost(on(from, m).axis, m, from);
+  expect_innermost(b, m, to);
   return cross(
       "all_to_all", x, bit(m), b, d, to, exchange_parts(context_, read(x), d, from, to, m),
       [this, d, from, to, m](const Tensor& g, bool) { return Later(exchange_parts(context_, g, d, to, from, m)); });
@@ -149,7 +164,7 @@ Var Tape::slice(Var x, int m, Axis a) {
   if (!same) expect(on(all, m), Kind::copy, "slice", m);
   States parts = all;
   on(parts, m) = {Kind::split, a};
-  if (!context_.plan.innermost(a, m, parts)) refuse("slice: must become the innermost split of its axis");
+  expect_innermost(a, m, parts);
   return cross(
       "slice", x, bit(m), a, d, parts, own_part(context_, read(x), d, parts, m),
       [this, d, parts, m, same](const Tensor& g, bool) {

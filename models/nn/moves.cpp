@@ -4,98 +4,119 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "models/nn/cut.h"
 
 namespace quadrille {
 
 namespace {
 
-// How a dim of a value lies around mesh axis m: rows of the whole and where each rank's part begins in it.
-struct Cut {
-  std::int64_t outer, inner, whole;  // elements before and after the dim, rows of the dim over all ranks of m
-  std::vector<Slice> parts;          // relative to the whole
-  std::int64_t largest = 0;
-  bool even = true;
-  int own = 0;
-};
-
 Cut cut_of(Context& c, const Dims& dims, const States& parts, int m, Axis axis) {
   const int d = dim_of(dims, axis);
+  const Dim dim = dims[static_cast<std::size_t>(d)];
   States whole_states = parts;
   whole_states[static_cast<std::size_t>(m)] = {};
   const Shape whole = c.plan.shape(dims, whole_states);
-  const Slice base = c.plan.slice(dims[static_cast<std::size_t>(d)], whole_states);
-  Cut cut{whole.count(0, d), whole.count(d + 1, whole.rank()), whole[d], {}, 0, true, c.mesh().at(m)};
+  const Slice base = c.plan.slice(dim, whole_states);
+  std::vector<std::vector<Slice>> runs;
   for (int r = 0; r < c.mesh().extent(m); ++r) {
-    Slice s = c.plan.slice(dims[static_cast<std::size_t>(d)], parts, m, r);
+    Slice s = c.plan.slice(dim, parts, m, r);
     s.first -= base.first;
-    cut.parts.push_back(s);
-    cut.largest = std::max(cut.largest, s.count);
+    runs.push_back({s});
   }
-  cut.even = std::all_of(cut.parts.begin(), cut.parts.end(), [&](Slice s) { return s.count == cut.largest; });
-  return cut;
+  return {whole.count(0, d), whole.count(d + 1, whole.rank()), whole[d], std::move(runs), c.mesh().at(m)};
 }
 
 Axis axis_on(const States& states, int m) { return states[static_cast<std::size_t>(m)].axis; }
 
 Tensor fresh(Context& c, const Shape& shape, DType dtype) { return c.arena.empty(shape, dtype, End::high); }
 
-// Rank r's slot of a packed message: [outer, largest, inner] elements, of which rows [0, parts[r].count) count.
-BlockMove between_whole_and_slot(const Cut& cut, int r) {
-  const Slice s = cut.parts[static_cast<std::size_t>(r)];
-  return {cut.outer, s.count, cut.inner, cut.largest, 0, cut.whole, s.first, Write::replace};
+// Every run of a rank's slot and of the whole, as a move into the slot.
+template <class F>
+void for_each_run(const Cut& cut, std::size_t rank, F&& move) {
+  std::int64_t at = 0;
+  for (Slice run : cut.runs[rank]) {
+    move(BlockMove{cut.outer, run.count, cut.inner, cut.largest, at, cut.whole, run.first, Write::replace});
+    at += run.count;
+  }
 }
 BlockMove reversed(BlockMove b) {
   std::swap(b.out_rows, b.in_rows);
   std::swap(b.out_first, b.in_first);
   return b;
 }
+// Between a part as it is held and a slot.
+BlockMove padding(const Cut& cut) {
+  const std::int64_t rows = cut.own_count();
+  return {cut.outer, rows, cut.inner, cut.largest, 0, rows, 0, Write::replace};
+}
 
 }  // namespace
 
-Tensor gather_parts(Context& c, const Tensor& mine, const Dims& dims, const States& parts, int m) {
-  const Cut cut = cut_of(c, dims, parts, m, axis_on(parts, m));
-  const int n = c.mesh().extent(m);
-  States whole_states = parts;
-  whole_states[static_cast<std::size_t>(m)] = {};
-  Tensor whole = fresh(c, c.plan.shape(dims, whole_states), mine.dtype());
-  if (cut.even && cut.outer == 1) {  // the parts lie in the whole as they arrive
-    c.mesh().along(bit(m)).all_gather(whole.flat(), mine.flat(), c.stream).wait(c.stream);
+Cut::Cut(std::int64_t before, std::int64_t after, std::int64_t rows, std::vector<std::vector<Slice>> dealt, int rank)
+    : outer(before), inner(after), whole(rows), runs(std::move(dealt)), own(rank) {
+  std::int64_t end = 0;
+  for (const auto& of_rank : runs) {
+    std::int64_t count = 0;
+    for (Slice run : of_rank) {
+      in_order = in_order && run.first == end;
+      end = run.end(), count += run.count;
+    }
+    counts.push_back(count);
+    largest = std::max(largest, count);
+  }
+  even = std::all_of(counts.begin(), counts.end(), [&](std::int64_t count) { return count == largest; });
+  in_order = in_order && even;
+}
+
+Tensor gather_cut(Context& c, const Cut& cut, Communicator& group, const Tensor& mine, const Shape& shape) {
+  Tensor whole = fresh(c, shape, mine.dtype());
+  if (cut.lies_as_sent()) {
+    group.all_gather(whole.flat(), mine.flat(), c.stream).wait(c.stream);
     return whole;
   }
-  const std::int64_t slot = cut.outer * cut.largest * cut.inner;
-  Tensor packed = fresh(c, {n, slot}, mine.dtype());
+  const auto n = static_cast<std::int64_t>(cut.runs.size());
+  const Tensor packed = fresh(c, {n, cut.slot()}, mine.dtype());
   Tensor own = mine.flat();
-  if (mine.count() != slot) {
-    own = fresh(c, {slot}, mine.dtype());
+  if (mine.count() != cut.slot()) {
+    own = fresh(c, {cut.slot()}, mine.dtype());
     c.stream.zero(own);
-    const std::int64_t rows = cut.parts[static_cast<std::size_t>(cut.own)].count;
-    c.ops.move_block(c.stream, own, mine.flat(), {cut.outer, rows, cut.inner, cut.largest, 0, rows, 0, Write::replace});
+    c.ops.move_block(c.stream, own, mine.flat(), padding(cut));
   }
-  c.mesh().along(bit(m)).all_gather(packed.flat(), own, c.stream).wait(c.stream);
-  for (int r = 0; r < n; ++r)
-    c.ops.move_block(c.stream, whole.flat(), packed.rows(r, 1).flat(), reversed(between_whole_and_slot(cut, r)));
+  group.all_gather(packed.flat(), own, c.stream).wait(c.stream);
+  for (std::int64_t r = 0; r < n; ++r)
+    for_each_run(cut, static_cast<std::size_t>(r), [&](const BlockMove& move) {
+      c.ops.move_block(c.stream, whole.flat(), packed.rows(r, 1).flat(), reversed(move));
+    });
   return whole;
+}
+
+Later begin_scatter_cut(Context& c, const Cut& cut, Communicator& group, const Tensor& whole, const Shape& shape) {
+  Tensor mine = fresh(c, shape, whole.dtype());
+  if (cut.lies_as_sent()) return Later(group.reduce_scatter(mine.flat(), whole.flat(), Reduce::sum, c.stream), mine);
+  const auto n = static_cast<std::int64_t>(cut.runs.size());
+  const Tensor packed = fresh(c, {n, cut.slot()}, whole.dtype());
+  if (!cut.even) c.stream.zero(packed);
+  for (std::int64_t r = 0; r < n; ++r)
+    for_each_run(cut, static_cast<std::size_t>(r), [&](const BlockMove& move) {
+      c.ops.move_block(c.stream, packed.rows(r, 1).flat(), whole.flat(), move);
+    });
+  const Tensor own = mine.count() == cut.slot() ? mine.flat() : fresh(c, {cut.slot()}, whole.dtype());
+  Ticket ticket = group.reduce_scatter(own, packed.flat(), Reduce::sum, c.stream);
+  if (mine.count() == cut.slot()) return Later(std::move(ticket), mine);
+  return Later(std::move(ticket), mine,
+               [&c, mine, own, move = reversed(padding(cut))] { c.ops.move_block(c.stream, mine.flat(), own, move); });
+}
+
+Tensor gather_parts(Context& c, const Tensor& mine, const Dims& dims, const States& parts, int m) {
+  States whole_states = parts;
+  whole_states[static_cast<std::size_t>(m)] = {};
+  return gather_cut(c, cut_of(c, dims, parts, m, axis_on(parts, m)), c.mesh().along(bit(m)), mine,
+                    c.plan.shape(dims, whole_states));
 }
 
 Later begin_scatter_sum(Context& c, const Tensor& whole, const Dims& dims, const States& parts, int m,
                         Communicator& group) {
-  const Cut cut = cut_of(c, dims, parts, m, axis_on(parts, m));
-  const int n = c.mesh().extent(m);
-  Tensor mine = fresh(c, c.plan.shape(dims, parts), whole.dtype());
-  if (cut.even && cut.outer == 1)
-    return Later(group.reduce_scatter(mine.flat(), whole.flat(), Reduce::sum, c.stream), mine);
-  const std::int64_t slot = cut.outer * cut.largest * cut.inner;
-  Tensor packed = fresh(c, {n, slot}, whole.dtype());
-  if (!cut.even) c.stream.zero(packed);
-  for (int r = 0; r < n; ++r)
-    c.ops.move_block(c.stream, packed.rows(r, 1).flat(), whole.flat(), between_whole_and_slot(cut, r));
-  Tensor own = mine.count() == slot ? mine.flat() : fresh(c, {slot}, whole.dtype());
-  Ticket ticket = group.reduce_scatter(own, packed.flat(), Reduce::sum, c.stream);
-  if (mine.count() == slot) return Later(std::move(ticket), mine);
-  const std::int64_t rows = cut.parts[static_cast<std::size_t>(cut.own)].count;
-  return Later(std::move(ticket), mine, [&c, mine, own, cut, rows] {
-    c.ops.move_block(c.stream, mine.flat(), own, {cut.outer, rows, cut.inner, rows, 0, cut.largest, 0, Write::replace});
-  });
+  return begin_scatter_cut(c, cut_of(c, dims, parts, m, axis_on(parts, m)), group, whole, c.plan.shape(dims, parts));
 }
 
 Tensor scatter_sum(Context& c, const Tensor& whole, const Dims& dims, const States& parts, int m) {
@@ -118,7 +139,7 @@ Tensor exchange_parts(Context& c, const Tensor& mine, const Dims& dims, const St
   // slot.
   const std::int64_t outer_b = held.count(0, dim_b), inner_b = held.count(dim_b + 1, held.rank());
   for (int r = 0; r < n; ++r) {
-    const Slice s = along_b.parts[static_cast<std::size_t>(r)];
+    const Slice s = along_b.runs[static_cast<std::size_t>(r)].front();
     c.ops.move_block(c.stream, out_slots.rows(r, 1).flat().rows(0, outer_b * s.count * inner_b), mine.flat(),
                      {outer_b, s.count, inner_b, s.count, 0, held[dim_b], s.first, Write::replace});
   }
@@ -127,7 +148,7 @@ Tensor exchange_parts(Context& c, const Tensor& mine, const Dims& dims, const St
   Tensor result = fresh(c, wanted, mine.dtype());
   const std::int64_t outer_a = wanted.count(0, dim_a), inner_a = wanted.count(dim_a + 1, wanted.rank());
   for (int r = 0; r < n; ++r) {
-    const Slice s = along_a.parts[static_cast<std::size_t>(r)];
+    const Slice s = along_a.runs[static_cast<std::size_t>(r)].front();
     c.ops.move_block(c.stream, result.flat(), in_slots.rows(r, 1).flat().rows(0, outer_a * s.count * inner_a),
                      {outer_a, s.count, inner_a, wanted[dim_a], s.first, s.count, 0, Write::replace});
   }
@@ -136,7 +157,7 @@ Tensor exchange_parts(Context& c, const Tensor& mine, const Dims& dims, const St
 
 Tensor own_part(Context& c, const Tensor& whole, const Dims& dims, const States& parts, int m) {
   const Cut cut = cut_of(c, dims, parts, m, axis_on(parts, m));
-  const Slice s = cut.parts[static_cast<std::size_t>(cut.own)];
+  const Slice s = cut.runs[static_cast<std::size_t>(cut.own)].front();
   Tensor mine = fresh(c, c.plan.shape(dims, parts), whole.dtype());
   c.ops.move_block(c.stream, mine.flat(), whole.flat(),
                    {cut.outer, s.count, cut.inner, s.count, 0, cut.whole, s.first, Write::replace});
@@ -145,7 +166,7 @@ Tensor own_part(Context& c, const Tensor& whole, const Dims& dims, const States&
 
 Tensor pasted_into_zeros(Context& c, const Tensor& mine, const Dims& dims, const States& parts, int m) {
   const Cut cut = cut_of(c, dims, parts, m, axis_on(parts, m));
-  const Slice s = cut.parts[static_cast<std::size_t>(cut.own)];
+  const Slice s = cut.runs[static_cast<std::size_t>(cut.own)].front();
   States whole_states = parts;
   whole_states[static_cast<std::size_t>(m)] = {};
   Tensor whole = fresh(c, c.plan.shape(dims, whole_states), mine.dtype());

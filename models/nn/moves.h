@@ -21,8 +21,9 @@ struct Context {
   Stream& stream;
   Arena& arena;
   Ledger& ledger;
-  DType dtype = DType::f32;  // of activations and of weights as blocks use them
-  bool tf32 = false;         // products may round f32 operands to TF32
+  DType dtype = DType::f32;   // of activations and of weights as blocks use them
+  bool tf32 = false;          // products may round f32 operands to TF32
+  bool step_matters = false;  // set by tapes: an op was told the number of the step (dropout's masks)
   const Mesh& mesh() const { return plan.mesh(); }
 };
 

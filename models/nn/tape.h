@@ -181,6 +181,7 @@ class Tape {
   bool first_moves(Var, Axis, Var, Axis, int mesh_axis) const;
   Var give_way(Var, Axis other, int mesh_axis);
   void expect(State, Kind, const char* who, int mesh_axis) const;
+  void expect_innermost(Axis, int mesh_axis, const States&) const;
   std::optional<Var> shared(std::string_view kind, Var, MeshAxes, Axis) const;
   Var cross(std::string_view kind, Var from, MeshAxes, Axis, Dims, States, Tensor, Back);
   void start(std::size_t crossing, bool early);
@@ -193,7 +194,7 @@ class Tape {
   std::int64_t first_of(const Dims&, const States&, Axis) const;
   std::int64_t extent_of(const Dims&, Axis) const;
   void bill(const char* op, const Cost&, const States&, const States&, double useful = 1);
-  Key dropout_key(std::string_view name) const;
+  Key dropout_key(std::string_view name);
   struct Place {
     std::int64_t first = 0;  // position of the first token
     Jump jump;
@@ -202,7 +203,7 @@ class Tape {
   Place tokens_of(const Dims&, const States&) const;  // of those this rank holds
 
   // attention and its ways to keys of other ranks
-  Attention attention_of(Var packed, const Heads&) const;
+  Attention attention_of(Var packed, const Heads&);
   Var attend(Var packed, Var keys, const Heads&);
   Var gathered_keys(Var packed, MeshAxes over, const Heads&);
   Var attend_turned(Var packed, const Heads&);

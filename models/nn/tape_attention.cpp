@@ -91,6 +91,10 @@ Var Tape::spread_heads(Var w, const HeadSpread& h) {
   States s = states(w);
   for (int m = 0; m < context_.mesh().axes(); ++m) {
     if (on(heads, m).kind != Kind::split) continue;
+    if (on(s, m).kind == Kind::split)
+      refuse(
+          fmt::format("the weight of replicated keys and values must be whole on mesh axis \"{}\", where \"{}\" rests",
+                      context_.mesh().name(m), name_of(on(s, m).axis)));
     expect(on(s, m), Kind::same, "spread_heads", m);
     on(s, m) = on(heads, m);
     on(value(w).states, m) = {Kind::copy, Axis::none};
@@ -148,7 +152,7 @@ Var Tape::rotary(Var packed, const Heads& h, double base) {
   return y;
 }
 
-Attention Tape::attention_of(Var packed, const Heads& h) const {
+Attention Tape::attention_of(Var packed, const Heads& h) {
   const Dims& d = dims(packed);
   const States& s = states(packed);
   const Shape shape = value(packed).v.shape();

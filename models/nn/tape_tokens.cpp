@@ -12,7 +12,8 @@ std::int64_t Tape::first_of(const Dims& d, const States& s, Axis a) const {
 
 std::int64_t Tape::extent_of(const Dims& d, Axis a) const { return d[static_cast<std::size_t>(dim_of(d, a))].extent; }
 
-Key Tape::dropout_key(std::string_view name) const {
+Key Tape::dropout_key(std::string_view name) {
+  context_.step_matters = true;
   return key_of(key_of(key_of(micro_.seed, "dropout"), static_cast<std::uint64_t>(micro_.step)), key_of(0, name));
 }
 
@@ -67,7 +68,11 @@ Tensor Tape::own_tokens(const Tensor& held, const Dims& rows, const States& s) {
 // Where the tokens of a value lie that this rank holds.
 Tape::Place Tape::place_of(const std::vector<Slice>& runs) const {
   if (runs.size() == 1) return {runs[0].first, {}};
-  if (runs.size() > 2) refuse(fmt::format("tokens in {} runs of positions: two at most can be worked on", runs.size()));
+  if (runs.size() > 2)
+    refuse(
+        fmt::format("{} runs of tokens would come together, a balanced order gathered over some of its ranks: two at "
+                    "most can be worked on, \"balanced\": false in \"context\" makes one of them",
+                    runs.size()));
   return {runs[0].first, {runs[0].count, runs[1].first - runs[0].end()}};
 }
 
@@ -113,6 +118,11 @@ void Tape::cross_entropy(Var logits, double smoothing) {
     if (here.kind == Kind::debt) refuse("loss of a debt: settle it first");
     if (here.kind == Kind::copy && context_.mesh().extent(m) > 1)
       refuse("loss of a copy: nobody would owe its gradient");
+    if (here == State{Kind::split, Axis::batch} && !context_.plan.rests_on(Axis::batch, m))
+      refuse(
+          fmt::format("a row of \"passing\" scatters rows over mesh axis \"{}\", away from their labels: pass "
+                      "\"sequence\" there",
+                      context_.mesh().name(m)));
     if (here.kind == Kind::split && here.axis == Axis::vocab) over |= bit(m);
     if (context_.plan.pipe() & bit(m)) continue;  // other stages have no loss
     if (here.kind != Kind::split || here.axis == Axis::vocab) counts = counts && context_.mesh().at(m) == 0;

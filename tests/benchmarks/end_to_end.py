@@ -129,6 +129,26 @@ def good_runs():
     done = run("compare", out("a"), "--published")
     expect(done.returncode == 0 and "not to be divided" in done.stdout, "beside published numbers", done)
     validate_schema(record)
+    placements()
+
+
+# What the mesh does not tell: layers of stages, replicas of key/value heads, traffic of stages that differ.
+def placements():
+    with open(out("stages.json"), "w", encoding="utf-8") as file:
+        json.dump({"mesh": [["pipe", 3]], "pipeline": {"axis": "pipe"}}, file)
+    stages = [suite("stages5", model__layers=5), "--backend", "reference", "--strategy", out("stages.json"), "--ranks", "3"]
+    done = run("run", *stages, "--oversubscribe", "--out", out("pipe"))
+    expect("layers of each stage: 2, 2, 1" in done.stdout, "a run says how layers lie", done)
+    record = read_record("pipe")
+    expect(record["pipeline"]["layers"] == [2, 2, 1], "so does its record")
+    validate_schema(record)
+    done = run("plan", *stages)
+    tables = [line for line in done.stdout.splitlines() if line.startswith("Traffic of a step")]
+    expect(tables == ["Traffic of a step, stages 0, 2 (rank 0)", "Traffic of a step, stage 1 (rank 1)"], "traffic of each stage", done)
+    done = run("run", suite("shared", model__heads=2, model__kv_heads=1), "--backend", "reference", "--strategy", "tensor", "--ranks",
+               "2", "--oversubscribe", "--out", out("shared"))
+    expect("each lies on 2 ranks" in done.stdout, "a run says that keys are replicated", done)
+    expect(read_record("shared")["key_value_replicas"] == 2, "so does its record")
 
 
 def check_log(record):
@@ -388,6 +408,11 @@ def over_mpi():
             expect(done.returncode == 0 and "SAME" in done.stdout, f"{what}: twice the same bit for bit", done)
     base = ["--backend", "reference", "--world", "mpi", "--oversubscribe", "--out", out("mpi_bad")]
     folder = out("mpi_bad")
+    with open(out("not_together.json"), "w", encoding="utf-8") as file:
+        json.dump({"mesh": [["a", 2]], "axes": {"heads": "a"}, "passing": [["sequence", "batch", "a"]]}, file)
+    refused("placements that do not go together", ["run", suite(), *base, "--strategy", out("not_together.json")],
+            "not_together.json:1:", "do not go together", mpi=2)
+    expect(not os.path.exists(folder), "placements that do not go together: no folder is left")
     refused("misspelt key over MPI", ["run", suite("k", model__hads=3), *base], "model.hads", folder=folder, mpi=2)
     refused("another number of ranks", ["run", suite(), *base, "--ranks", "3"], "3 ranks are wanted", "gave 2", folder=folder, mpi=2)
     refused("sizes that do not divide over MPI", ["run", suite(), "--strategy", "tensor", *base], "model.heads 2", folder=folder, mpi=3)

@@ -172,6 +172,8 @@ TEST_F(Suite, StrategyByFlagBySetAndInline) {
   const Experiment e = resolve(options_, 2, "threads");
   EXPECT_EQ(e.strategy, "tensor");
   EXPECT_EQ(extent_of(e.workload.strategy, "heads", mesh_of(e.workload.strategy, 2)), 2);
+  options_.set = {"strategy=tensor", "mesh.y=2"};
+  EXPECT_TRUE(has(refusal(2), "--set mesh.y=2: the mesh of the strategy has no edge \"y\"")) << refusal(2);
   options_.set = {"strategy=tensr"};
   EXPECT_TRUE(has(refusal(2), "did you mean 'tensor'"));
 }

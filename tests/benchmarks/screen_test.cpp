@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "benchmarks/harness/placement.h"
 #include "benchmarks/harness/verdict.h"
 #include "tests/benchmarks/samples.h"
 
@@ -29,6 +30,19 @@ Record short_of_its_target() {
   record.seconds_to_target.reset(), record.stop_reason = stop::kSteps;
   record.verdict = judge(record);
   return record;
+}
+
+TEST(Placement, SaysHowLayersLieAndWhatIsReplicated) {
+  EXPECT_EQ(pipeline_text({}), "");
+  const std::string even = pipeline_text({4, 1, "1f1b", {8, 8, 7, 7}, 2, 0.6});
+  EXPECT_NE(even.find("4 stages, schedule 1f1b, 2 micro-batches a step"), std::string::npos) << even;
+  EXPECT_NE(even.find("layers of each stage: 8, 8, 7, 7\n"), std::string::npos) << even;
+  EXPECT_NE(even.find("idle 60.0 %"), std::string::npos) << even;
+  const std::string runs = pipeline_text({2, 2, "interleaved", {1, 1, 1, 0}, 2, 0.2});
+  EXPECT_NE(runs.find("run r on stage r mod 2): 1, 1, 1, 0"), std::string::npos) << runs;
+  EXPECT_NE(runs.find("without layers only passes on"), std::string::npos) << runs;
+  EXPECT_EQ(replicas_text(1), "");
+  EXPECT_NE(replicas_text(2).find("each lies on 2 ranks"), std::string::npos);
 }
 
 TEST(Screen, FewerStepsAreAQuickLookAndNoFailure) {

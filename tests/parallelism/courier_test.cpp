@@ -11,45 +11,20 @@
 #include <future>
 #include <thread>
 
-#include "core/error.h"
+#include "core/random.h"
 #include "parallelism/forwarding_communicator.h"
 #include "parallelism/mesh.h"
-#include "parallelism/world.h"
 #include "tests/parallelism/conformance.h"
+#include "tests/parallelism/ranks.h"
 
 namespace quadrille {
 namespace {
 
-using World = std::unique_ptr<Communicator>;
 using std::chrono::steady_clock;
-
-WorldOptions options(int ranks, double timeout = 60) {
-  WorldOptions o;
-  o.ranks = ranks;
-  o.timeout_seconds = timeout;
-  return o;
-}
-
-// A rank's own device and stream, made before its courier.
-struct Desk {
-  std::unique_ptr<Device> device = make_host_device();
-  std::unique_ptr<Stream> stream = device->make_stream();
-  Tensor tensor(std::int64_t count, float value = 0) {
-    Tensor t = device->empty({count}, DType::f32);
-    std::fill_n(t.as<float>(), count, value);
-    return t;
-  }
-};
-
-std::string message_of(const WorldOptions& o, const RankBody& body) {
-  try {
-    run_threads(o, body);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no error came";
-  return {};
-}
+using testing::Desk;
+using testing::message_of;
+using testing::options;
+using testing::World;
 
 // Does something first, on the thread that carries, in every all-reduce of this group (not of its splits).
 class Prefaced : public ForwardingCommunicator {
@@ -73,14 +48,16 @@ void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 class Carried : public ::testing::TestWithParam<int> {};
 
 TEST_P(Carried, ConformsBitByBit) {
-  std::atomic<std::uint64_t> carried = 0, inline_ = 0;
-  run_threads(options(GetParam()), [&](World world) {
-    inline_ = testing::check_conformance(*world, testing::edge_sizes());
-    Courier courier;
-    const auto group = carried_by(courier, std::move(world));
-    carried = testing::check_conformance(*group, testing::edge_sizes());
-  });
-  EXPECT_EQ(carried, inline_);
+  for (const Sends sends : {Sends::at_once, Sends::carried}) {
+    std::atomic<std::uint64_t> carried = 0, inline_ = 0;
+    run_threads(options(GetParam()), [&](World world) {
+      inline_ = testing::check_conformance(*world, testing::edge_sizes());
+      Courier courier;
+      const auto group = carried_by(courier, std::move(world), sends);
+      carried = testing::check_conformance(*group, testing::edge_sizes());
+    });
+    EXPECT_EQ(carried, inline_);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(OneToFive, Carried, ::testing::Range(1, 6));
@@ -91,7 +68,7 @@ TEST(Courier, ReturnsAtOnce) {
     Desk desk;
     Courier courier;
     const auto group = carried_by(courier, world->split([](int) { return 0; }, "pair"));
-    const Tensor bulk = desk.tensor(1000, 1), word = desk.tensor(1);
+    const Tensor bulk = desk.filled(1000, 1), word = desk.filled(1);
     if (world->rank() == 0) {
       Ticket sum = group->all_reduce(bulk, Reduce::sum, *desk.stream);
       world->send(word, 1, *desk.stream).wait(*desk.stream);
@@ -111,7 +88,7 @@ TEST(Courier, KeepsTheOrderOfPosting) {
     Courier courier;
     const Mesh mesh(std::move(world), {{"a", 2}, {"b", 2}}, &courier);
     Communicator &whole = mesh.beside(mesh.all()), &pair = mesh.beside(bit(1));
-    const Tensor full = desk.tensor(4000, 1), mine = full.rows(mesh.world().rank() * 1000, 1000);
+    const Tensor full = desk.filled(4000, 1), mine = full.rows(mesh.world().rank() * 1000, 1000);
     for (int round = 0; round < 20; ++round) {
       std::fill_n(full.as<float>(), 4000, 1.0f);
       Ticket dropped = whole.reduce_scatter(mine, full, Reduce::sum, *desk.stream);
@@ -127,9 +104,9 @@ TEST(Courier, ADroppedTicketWaitsForNobodyAndTravels) {
     Desk desk;
     Courier courier;
     const auto group = carried_by(courier, world->split([](int) { return 0; }, "pair"));
-    const Tensor kept = desk.tensor(10, 1), word = desk.tensor(1);
+    const Tensor kept = desk.filled(10, 1), word = desk.filled(1);
     if (world->rank() == 1) world->receive(word, 0, *desk.stream).wait(*desk.stream);
-    { Ticket dropped = group->all_reduce(desk.tensor(1000, 1), Reduce::sum, *desk.stream); }  // nor is its tensor kept
+    { Ticket dropped = group->all_reduce(desk.filled(1000, 1), Reduce::sum, *desk.stream); }  // nor is its tensor kept
     { Ticket dropped = group->all_reduce(kept, Reduce::sum, *desk.stream); }
     if (world->rank() == 0) world->send(word, 1, *desk.stream).wait(*desk.stream);
     courier.drain();
@@ -138,13 +115,85 @@ TEST(Courier, ADroppedTicketWaitsForNobodyAndTravels) {
   });
 }
 
+// Behind a message that cannot be complete yet letters are posted all the same; they arrive in the order of posting,
+// and the waiting thread lets go of them.
+TEST(Courier, CarriedSendsReturnAtOnceAndKeepTheirOrder) {
+  run_threads(options(2, 20), [](World world) {
+    Desk desk;
+    Courier courier;
+    const auto pair = carried_by(courier, world->split([](int) { return 0; }, "pair"));
+    const auto post = carried_by(courier, world->split([](int) { return 0; }, "post"), Sends::carried);
+    const Tensor bulk = desk.filled(1000, 1), word = desk.filled(1), first = desk.filled(10, 1),
+                 second = desk.filled(10, 2);
+    if (world->rank() == 0) {
+      Ticket sum = pair->all_reduce(bulk, Reduce::sum, *desk.stream);
+      Ticket one = post->send(first, 1, *desk.stream), two = post->send(second, 1, *desk.stream);
+      world->send(word, 1, *desk.stream).wait(*desk.stream);
+      courier.drain();
+      require(!first.sole_owner(), "the courier let go of a letter by itself");
+      std::move(one).wait(*desk.stream), std::move(two).wait(*desk.stream);
+      require(first.sole_owner() && second.sole_owner(), "a letter is still held");
+      return;
+    }
+    world->receive(word, 0, *desk.stream).wait(*desk.stream);
+    Ticket sum = pair->all_reduce(bulk, Reduce::sum, *desk.stream);
+    for (const float wanted : {1.0f, 2.0f}) {
+      post->receive(first, 0, *desk.stream).wait(*desk.stream);
+      require(first.as<float>()[9] == wanted, "letter {} was wanted, {} came", wanted, first.as<float>()[9]);
+    }
+    std::move(sum).wait(*desk.stream);
+  });
+}
+
+// What is carried comes in another order at each stage, letters between and behind sums: programs drawn at random, the
+// same on all ranks, each rank taking its part of them. None may hang, and every number must be right.
+TEST(Courier, LettersAndSumsInAnyOrderNeverHang) {
+  constexpr int kRanks = 4, kEvents = 40;
+  for (std::uint64_t program = 0; program < 25; ++program) {
+    run_threads(options(kRanks, 20), [&](World world) {
+      Desk desk;
+      Courier courier;
+      const int rank = world->rank();
+      const Mesh mesh(std::move(world), {{"stage", 2}, {"data", 2}}, &courier);
+      const auto post = carried_by(courier, mesh.world().split([](int) { return 0; }, "post"), Sends::carried);
+      std::vector<Ticket> tickets;
+      std::vector<Tensor> sums;
+      auto draw = [&, n = std::uint64_t{0}](std::uint64_t below) mutable {
+        return static_cast<int>(mix(mix(program) + ++n) % below);
+      };
+      courier.attend([&] {
+        for (int event = 0; event < kEvents; ++event) {
+          const int kind = draw(4), a = draw(kRanks), b = (a + 1 + draw(kRanks - 1)) % kRanks, settled = draw(3);
+          if (kind < 2 && a / 2 == rank / 2) {  // a sum within one stage
+            sums.push_back(desk.filled(50, static_cast<float>(event)));
+            tickets.push_back(mesh.beside(bit(1)).all_reduce(sums.back(), Reduce::sum, *desk.stream));
+          } else if (kind == 2 && a == rank) {
+            tickets.push_back(post->send(desk.filled(50, static_cast<float>(event)), b, *desk.stream));
+          } else if (kind == 2 && b == rank) {
+            const Tensor place = desk.filled(50);
+            post->receive(place, a, *desk.stream).wait(*desk.stream);
+            require(place.as<float>()[49] == static_cast<float>(event), "the letter of event {} is wrong", event);
+          } else if (kind == 3 && settled == 0) {
+            for (Ticket& ticket : tickets) std::move(ticket).wait(*desk.stream);
+            tickets.clear();
+            mesh.along(mesh.all()).all_reduce(desk.filled(3), Reduce::sum, *desk.stream).wait(*desk.stream);
+          }
+        }
+        for (Ticket& ticket : tickets) std::move(ticket).wait(*desk.stream);
+        for (const Tensor& sum : sums)
+          require(static_cast<int>(sum.as<float>()[0]) % 2 == 0, "a sum over two ranks is wrong");
+      });
+    });
+  }
+}
+
 // An arena must see the same history every time: the waiting thread lets go, not the courier's.
 TEST(Courier, TheWaitingThreadLetsGoOfTheTensors) {
   run_threads(options(2), [](World world) {
     Desk desk;
     Courier courier;
     const auto group = carried_by(courier, std::move(world));
-    const Tensor tensor = desk.tensor(10);
+    const Tensor tensor = desk.filled(10);
     Ticket ticket = group->all_reduce(tensor, Reduce::sum, *desk.stream);
     courier.drain();
     require(!tensor.sole_owner(), "the courier let go of a tensor by itself");
@@ -159,7 +208,7 @@ TEST(Courier, ATicketMayOutliveIt) {
     Ticket late;
     {
       Courier courier;
-      late = carried_by(courier, std::move(world))->all_reduce(desk.tensor(10), Reduce::sum, *desk.stream);
+      late = carried_by(courier, std::move(world))->all_reduce(desk.filled(10), Reduce::sum, *desk.stream);
     }
     std::move(late).wait(*desk.stream);
   });
@@ -174,10 +223,10 @@ TEST(Courier, BarrierAndExchangeComeAfterWhatWasPosted) {
                                     std::this_thread::sleep_for(std::chrono::milliseconds(20));
                                     ++begun;
                                   }));
-    Ticket ticket = group->all_reduce(desk.tensor(1), Reduce::sum, *desk.stream);
+    Ticket ticket = group->all_reduce(desk.filled(1), Reduce::sum, *desk.stream);
     group->barrier();
     require(begun == 1, "the barrier came first");
-    ticket = group->all_reduce(desk.tensor(1), Reduce::sum, *desk.stream);
+    ticket = group->all_reduce(desk.filled(1), Reduce::sum, *desk.stream);
     (void)group->exchange(Json(7));
     require(begun == 2, "the exchange came first");
   });
@@ -191,12 +240,12 @@ TEST(Courier, WhatGoesWrongIsThrownByTheWait) {
     const Tensor whole = desk.device->empty({8}, DType::i32);
     if (group->rank() == 1) {
       Ticket wrong = group->all_reduce(whole, Reduce::sum, *desk.stream);
-      const auto next = [&] { group->all_gather(desk.tensor(3), desk.tensor(1), *desk.stream).wait(*desk.stream); };
+      const auto next = [&] { group->all_gather(desk.filled(3), desk.filled(1), *desk.stream).wait(*desk.stream); };
       EXPECT_THROW(next(), Error);
-      EXPECT_THROW((void)group->all_gather(desk.tensor(3), desk.tensor(1), *desk.stream), Error) << "posted";
+      EXPECT_THROW((void)group->all_gather(desk.filled(3), desk.filled(1), *desk.stream), Error) << "posted";
       std::move(wrong).wait(*desk.stream);
     }
-    group->all_gather(desk.tensor(3), desk.tensor(1), *desk.stream).wait(*desk.stream);
+    group->all_gather(desk.filled(3), desk.filled(1), *desk.stream).wait(*desk.stream);
   });
   EXPECT_EQ(text, "rank 1 on " + host_name() + ": all_reduce in group world was given i32: f32, f64 or bf16 is wanted");
 }
@@ -210,7 +259,7 @@ TEST(Courier, AFailureOfADroppedMessageEndsAll) {
     const auto group = carried_by(courier, world->split([](int) { return 0; }, "bulk"));
     if (world->rank() == 1)
       Ticket dropped = group->all_reduce(desk.device->empty({8}, DType::i32), Reduce::sum, *desk.stream);
-    if (world->rank() == 2) world->receive(desk.tensor(1), 0, *desk.stream).wait(*desk.stream);
+    if (world->rank() == 2) world->receive(desk.filled(1), 0, *desk.stream).wait(*desk.stream);
     world->barrier();
   });
   EXPECT_NE(text.find("rank 1 on"), std::string::npos) << text;
@@ -224,11 +273,11 @@ TEST(Courier, ADeadlineNamesWhoDidNotCome) {
     Courier courier;
     const auto group = carried_by(courier, world->split([](int) { return 0; }, "pair"));
     if (world->rank() == 0) {
-      Ticket never = group->all_reduce(desk.tensor(5), Reduce::sum, *desk.stream);
+      Ticket never = group->all_reduce(desk.filled(5), Reduce::sum, *desk.stream);
       std::move(never).wait(*desk.stream);
     } else {
       for (;; pause())  // until it hears of the failure
-        world->send(desk.tensor(1), 0, *desk.stream).wait(*desk.stream);
+        world->send(desk.filled(1), 0, *desk.stream).wait(*desk.stream);
     }
   });
   EXPECT_NE(text.find("rank 0 on"), std::string::npos) << text;
@@ -248,11 +297,11 @@ TEST(Courier, AFailingRankEndsAllWithItsMessage) {
         carried_by(courier, std::make_unique<Prefaced>(world->split([](int) { return 0; }, "bulk"), [&] { ++begun; }));
     Desk desk;
     courier.attend([&] {
-      Ticket first = group->all_reduce(desk.tensor(100), Reduce::sum, *desk.stream);
+      Ticket first = group->all_reduce(desk.filled(100), Reduce::sum, *desk.stream);
       std::move(first).wait(*desk.stream);
       if (world->rank() == 0) world->barrier();
-      Ticket bulk = group->all_reduce(desk.tensor(100), Reduce::sum, *desk.stream);
-      Ticket more = group->all_reduce(desk.tensor(100), Reduce::sum, *desk.stream);
+      Ticket bulk = group->all_reduce(desk.filled(100), Reduce::sum, *desk.stream);
+      Ticket more = group->all_reduce(desk.filled(100), Reduce::sum, *desk.stream);
       if (world->rank() == 2) {
         while (begun < 2) pause();
         fail("the second wheel came off");
@@ -274,7 +323,7 @@ TEST(Courier, UnattendedItsEndDoesNotHangEither) {
     const auto group =
         carried_by(courier, std::make_unique<Prefaced>(world->split([](int) { return 0; }, "bulk"), [&] { ++begun; }));
     if (world->rank() == 0) world->barrier();
-    Ticket bulk = group->all_reduce(desk.tensor(100), Reduce::sum, *desk.stream);
+    Ticket bulk = group->all_reduce(desk.filled(100), Reduce::sum, *desk.stream);
     while (begun < 1) pause();
     fail("the second wheel came off");
   });
@@ -295,8 +344,8 @@ TEST(Courier, OnlyTheTimeInsideAWaitIsExposed) {
       const auto line = ledger.messages().find({"world", "all_reduce"});
       return line == ledger.messages().end() ? 0.0 : line->second.exposed;
     };
-    Ticket hidden = group->all_reduce(desk.tensor(1), Reduce::sum, *desk.stream);
-    Ticket waited = group->all_reduce(desk.tensor(1), Reduce::sum, *desk.stream);
+    Ticket hidden = group->all_reduce(desk.filled(1), Reduce::sum, *desk.stream);
+    Ticket waited = group->all_reduce(desk.filled(1), Reduce::sum, *desk.stream);
     std::thread porter([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       gate.set_value();
@@ -318,7 +367,7 @@ TEST(Courier, SettlesTheSameBillAsWithoutIt) {
     const auto talk = [&](const Mesh& mesh) {
       for (const MeshAxes axes : {bit(0), bit(1), mesh.all()}) {
         Communicator& group = mesh.beside(axes);
-        const Tensor part = desk.tensor(60), whole = desk.tensor(60 * group.size());
+        const Tensor part = desk.filled(60), whole = desk.filled(60 * group.size());
         group.all_reduce(part, Reduce::max, *desk.stream).wait(*desk.stream);
         group.all_gather(whole, part, *desk.stream).wait(*desk.stream);
         group.reduce_scatter(part, whole, Reduce::sum, *desk.stream).wait(*desk.stream);
@@ -360,16 +409,16 @@ TEST(Courier, TwoThreadsOfARankInTwoGroups) {
     std::vector<Tensor> bulk;
     std::vector<Ticket> tickets;
     for (int i = 0; i < 60; ++i) {
-      bulk.push_back(desk.tensor(1 + i * 37, static_cast<float>(i)));
+      bulk.push_back(desk.filled(1 + i * 37, static_cast<float>(i)));
       tickets.push_back(mesh.beside(i % 2 ? bit(0) : mesh.all()).all_reduce(bulk.back(), Reduce::sum, *desk.stream));
-      const Tensor crossing = desk.tensor(100, 1);
+      const Tensor crossing = desk.filled(100, 1);
       mesh.along(bit(1)).all_reduce(crossing, Reduce::sum, *desk.stream).wait(*desk.stream);
       require(crossing.as<float>()[99] == 2, "a crossing is wrong");
       const int other = 1 - mesh.along(bit(0)).rank();
       Ticket word = mesh.along(bit(0)).receive(crossing, other, *desk.stream);
-      mesh.beside(bit(0)).send(desk.tensor(1), other, *desk.stream).wait(*desk.stream);
-      mesh.beside(bit(0)).receive(desk.tensor(1), other, *desk.stream).wait(*desk.stream);
-      mesh.along(bit(0)).send(desk.tensor(100), other, *desk.stream).wait(*desk.stream);
+      mesh.beside(bit(0)).send(desk.filled(1), other, *desk.stream).wait(*desk.stream);
+      mesh.beside(bit(0)).receive(desk.filled(1), other, *desk.stream).wait(*desk.stream);
+      mesh.along(bit(0)).send(desk.filled(100), other, *desk.stream).wait(*desk.stream);
       std::move(word).wait(*desk.stream);
       if (i == 0) continue;
       std::move(tickets[static_cast<std::size_t>(i - 1)]).wait(*desk.stream);

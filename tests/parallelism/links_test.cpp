@@ -8,6 +8,7 @@
 #include "parallelism/courier.h"
 #include "parallelism/world.h"
 #include "tests/parallelism/conformance.h"
+#include "tests/refusal.h"
 
 namespace quadrille {
 namespace {
@@ -50,6 +51,19 @@ TEST(Links, AreReadStrictly) {
   for (const char* wrong : {R"({"latency_s": 1})", R"({"bandwidth_bytes_per_s": 0})", R"({"bandwidth": 1})",
                             R"({"bandwidth_bytes_per_s": 1, "latency_s": -1})"})
     EXPECT_THROW(links_from(parse_json(wrong, "t")), Error) << wrong;
+}
+
+TEST(Links, AreReadFromTheCommandLine) {
+  EXPECT_EQ(links_from_text("1e9,1e-5").latency_s, 1e-5);
+  EXPECT_EQ(links_from_text("1e6").bandwidth_bytes_per_s, 1e6);
+  EXPECT_EQ(links_from_text("1e6").latency_s, 0) << "the latency may be left out";
+  for (const char* wrong : {"", "fast", "1e6,", "1e6,x", "1e6,1,2"}) {
+    const std::string text = message_of([&] { (void)links_from_text(wrong); });
+    EXPECT_EQ(text, std::string("--links ") + wrong +
+                        ": wanted BYTES_PER_S or BYTES_PER_S,SECONDS, for example 1e9 or 1e9,1e-5");
+  }
+  EXPECT_TRUE(
+      contains(message_of([] { (void)links_from_text("-1"); }), "--links -1: links.bandwidth_bytes_per_s is -1"));
 }
 
 TEST(Links, ConformBitByBit) {

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs one case under the launcher and judges how it ended: see mpi_case in worlds.cmake.
+if(NOT LIMIT)
+  set(LIMIT 60)
+endif()
 execute_process(COMMAND ${LAUNCHER} --quiet -n ${RANKS} ${PROGRAM} ${ARGUMENTS}
-  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE errors TIMEOUT 60)
+  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE errors TIMEOUT ${LIMIT})
 string(REPLACE ";" "," errors "${errors}")   # a semicolon would split the list below
 string(REGEX MATCHALL "error: [^\n]*" messages "${errors}")
 list(LENGTH messages count)

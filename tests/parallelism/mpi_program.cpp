@@ -65,6 +65,10 @@ void two_threads(World world, int rounds) {
   Courier courier;
   const Mesh mesh(std::move(world), {{"line", ranks}}, &courier);
   Communicator &line = mesh.along(mesh.all()), &beside = mesh.beside(mesh.all());
+  const auto letters = carried_by(courier,
+                                  mesh.part_of(
+                                      0, [](int) { return 0; }, "letters"),
+                                  Sends::carried);
   courier.attend([&] {
     for (int round = 0; round < rounds; ++round) {
       std::fill_n(bulk.tensor.as<float>(), 300000, 1.0f), std::fill_n(small.tensor.as<float>(), 100, 1.0f);
@@ -73,7 +77,9 @@ void two_threads(World world, int rounds) {
       *large.tensor.as<float>() = static_cast<float>(rank * 1000 + round);
       beside.send(large.tensor, right, *large.stream).wait(*large.stream);
       beside.receive(place.tensor, left, *place.stream).wait(*place.stream);
-      std::move(carried).wait(*bulk.stream);
+      Ticket letter = letters->send(large.tensor, right, *large.stream);
+      letters->receive(place.tensor, left, *place.stream).wait(*place.stream);
+      std::move(carried).wait(*bulk.stream), std::move(letter).wait(*large.stream);
       require(*place.tensor.as<float>() == static_cast<float>(left * 1000 + round), "a message from the left is wrong");
       const auto n = static_cast<float>(ranks);
       require(small.tensor.as<float>()[99] == n * n * n * n * n && bulk.tensor.as<float>()[299999] == n,
@@ -89,9 +95,12 @@ void carried(const WorldOptions& options) {
   int ranks = 0, rank = 0;
   run_mpi(options, [&](World world) {
     ranks = world->size(), rank = world->rank();
-    {
+    for (const Sends sends : {Sends::at_once, Sends::carried}) {
       Courier courier;
-      over_mpi = testing::check_conformance(*carried_by(courier, world->split([](int) { return 0; }, "world")), sizes);
+      const auto group = carried_by(courier, world->split([](int) { return 0; }, "world"), sends);
+      const auto digest = testing::check_conformance(*group, sizes);
+      require(sends == Sends::at_once || digest == over_mpi, "carried sends change the digest");
+      over_mpi = digest;
     }
     two_threads(std::move(world), 20);
   });

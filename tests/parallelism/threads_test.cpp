@@ -13,42 +13,23 @@
 #include "parallelism/message.h"
 #include "parallelism/world.h"
 #include "tests/parallelism/conformance.h"
+#include "tests/parallelism/ranks.h"
 
 namespace quadrille {
 namespace {
 
-using World = std::unique_ptr<Communicator>;
 using std::chrono::steady_clock;
-
-WorldOptions options(int ranks, double timeout = 60) {
-  WorldOptions o;
-  o.ranks = ranks;
-  o.timeout_seconds = timeout;
-  return o;
-}
+using testing::message_of;
+using testing::options;
+using testing::World;
 
 // A rank's own device, stream and one tensor.
-struct Desk {
-  explicit Desk(std::int64_t count = 64, DType dtype = DType::f32)
-      : device(make_host_device()), stream(device->make_stream()), tensor(device->empty({count}, dtype)) {
+struct Desk : testing::Desk {
+  explicit Desk(std::int64_t count = 64, DType dtype = DType::f32) : tensor(device->empty({count}, dtype)) {
     stream->zero(tensor);
   }
-  std::unique_ptr<Device> device;
-  std::unique_ptr<Stream> stream;
   Tensor tensor;
 };
-
-// Runs and returns the message; fails the test if nothing was thrown.
-std::string message_of(const WorldOptions& o, const RankBody& body) {
-  try {
-    run_threads(o, body);
-  } catch (const Error& error) {
-    EXPECT_EQ(dynamic_cast<const Poisoned*>(&error), nullptr);
-    return error.what();
-  }
-  ADD_FAILURE() << "no error came";
-  return {};
-}
 
 void expect_has(const std::string& text, std::initializer_list<const char*> parts) {
   for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" in: " << text;

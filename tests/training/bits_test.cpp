@@ -53,7 +53,7 @@ TEST(Bits, OptimizerShardsDoNotChangeThemWithMicroBatchesEither) {
 }
 
 TEST(Bits, OverlapDoesNotChangeThem) {
-  const std::string all = R"(, "overlap": ["input_gradient", "reduce_scatter", "all_gather"])";
+  const std::string all = R"(, "overlap": ["input_gradient", "reduce_scatter", "all_gather", "send"])";
   for (const char* store : {"", kZero1, kZero2, kZero3, kKept})
     for (const std::int64_t micro_batch : {0, 2})
       expect_same_bits(five_steps(data_parallel(store, 2), 2, micro_batch),

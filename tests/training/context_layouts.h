@@ -65,7 +65,7 @@ inline const std::vector<Layout> kContextLayouts = {
      R"({"mesh": [["c", 4]], "axes": {"sequence": "c"}, "store": {"weights": ["c"], "gradients": ["c"], "optimizer": ["c"]}})"},
     {"ring2_x2_sequence_overlapped", 4,
      R"({"mesh": [["c", 2], ["x", 2]], "axes": {"sequence": ["c", "x"], "heads": "x", "mlp": "x", "vocab": "x"},
-         "overlap": ["input_gradient", "reduce_scatter", "all_gather"], "context": {"attention": "ring"}})"},
+         "overlap": ["input_gradient", "reduce_scatter", "all_gather", "send"], "context": {"attention": "ring"}})"},
 };
 
 }  // namespace quadrille::toy

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "kernels/backend.h"
 #include "parallelism/world.h"
+#include "tests/refusal.h"
 #include "tests/training/toy.h"
 
 namespace quadrille {
@@ -198,11 +199,6 @@ std::string refusal(const std::string& table, int ranks, std::int64_t kv_heads =
   }
   return "accepted";
 }
-void says(const std::string& message, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts)
-    EXPECT_NE(message.find(part), std::string::npos) << "wanted \"" << part << "\" in: " << message;
-}
-
 TEST(ContextRefusal, TokensThatDoNotDivideWhenBalanced) {
   says(refusal(context(4, ""), 4, kHeads, 20), {"model.tokens 20", "2 x 4 equal chunks", "c = 4", "multiple of 8",
                                                 "legal parts: 1, 2, 5, 10", "\"balanced\": false"});

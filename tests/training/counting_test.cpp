@@ -5,10 +5,13 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <utility>
 
+#include "kernels/backend.h"
 #include "tests/training/counted.h"
+#include "tests/training/toy.h"
 
 namespace quadrille {
 namespace {
@@ -143,6 +146,22 @@ TEST(Counting, PlansForThousandsOfRanks) {
       EXPECT_EQ(over(f, "data+x").calls, 1);
     }
   }
+}
+
+// Attention alone needs scratch: a stage without layers has none, and is forecast none.
+TEST(Forecast, ScratchOfStagesWithoutLayersIsNone) {
+  std::array<std::int64_t, 4> held{}, wanted{};
+  const char* const table = R"({"mesh": [["pipe", 4]], "pipeline": {}})";
+  Workload w = toy::workload({}, {{"dtype", "f32"}});
+  w.strategy = parse_json(table, "table.json");
+  for (int rank = 0; rank < 4; ++rank)
+    wanted[static_cast<std::size_t>(rank)] = forecast(w, backend_named("cpu"), 4, rank).memory.scratch;
+  toy::Hooks hooks;
+  hooks.after_steps = [&](Trainer& t, int rank) { held[static_cast<std::size_t>(rank)] = t.memory().scratch; };
+  toy::train(w, table, 4, 1, "cpu", hooks);
+  for (std::size_t rank = 0; rank < 4; ++rank) EXPECT_EQ(held[rank] > 0, wanted[rank] > 0) << rank;
+  EXPECT_GT(wanted[1], 0);
+  EXPECT_EQ(wanted[2], 0);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "kernels/backend.h"
 #include "tests/kernels/broken.h"
+#include "tests/refusal.h"
 #include "tests/training/faulty_communicator.h"
 #include "tests/training/toy.h"
 
@@ -172,6 +173,23 @@ TEST(Replicas, ThatDriftApartAreNoticed) {
     EXPECT_NE(text.find("replicas of layers.0.norm1.gain along data+x"), std::string::npos) << text;
     EXPECT_NE(text.find("rank 1 differs from rank 0, 2, 3"), std::string::npos) << text;
   }
+}
+
+// Tied tables lie on the stages of both ends: those of one end alone agree with each other.
+TEST(Replicas, OfTiedTablesAreComparedAcrossStages) {
+  const auto drifting = [](const char* table, int ranks, int last) {
+    toy::Hooks hooks;
+    hooks.after_steps = [last](Trainer& t, int rank) {
+      if (rank >= last) t.shift("table", 3, 1e-12);
+    };
+    return message_of([&] { toy::train(toy::workload(), table, ranks, 1, "reference", hooks); });
+  };
+  const char* const two = R"({"mesh": [["pipe", 2], ["data", 2]], "axes": {"batch": "data"}, "pipeline": {}})";
+  const std::string text = drifting(two, 4, 2);
+  EXPECT_TRUE(contains(text, "replicas of table along pipe+data")) << text;
+  EXPECT_TRUE(contains(text, "rank 2, 3 differs from rank 0, 1")) << text;
+  const std::string empty = drifting(R"({"mesh": [["pipe", 4]], "pipeline": {}})", 4, 3);
+  EXPECT_TRUE(contains(empty, "rank 3 differs from rank 0;")) << "stages between hold no table. " << empty;
 }
 
 }  // namespace

@@ -25,9 +25,10 @@ std::vector<toy::Layout> layouts() {
     all.insert(all.end(), more.begin(), more.end());
   for (const auto& more : {toy::kStores, toy::kPipelines})
     for (toy::Layout layout : more) {
+      if (layout.table.find("overlap") != std::string::npos) continue;
       layout.name += "_overlapped";
       layout.table.pop_back();
-      layout.table += R"(, "overlap": ["input_gradient", "reduce_scatter", "all_gather"]})";
+      layout.table += R"(, "overlap": ["input_gradient", "reduce_scatter", "all_gather", "send"]})";
       all.push_back(std::move(layout));
     }
   return all;

@@ -91,6 +91,10 @@ inline const std::vector<Layout> kPipelines = {
      R"({"mesh": [["data", 2], ["pipe", 2]], "axes": {"batch": "data"}, "pipeline": {"axis": "pipe", "schedule": "1f1b"}})"},
     {"pipe2_zero3", 4,
      R"({"mesh": [["pipe", 2], ["data", 2]], "axes": {"batch": "data"}, "pipeline": {"axis": "pipe", "schedule": "1f1b"}, "store": {"weights": ["data"], "gradients": ["data"], "optimizer": ["data"]}})"},
+    {"pipe2_sends_carried", 2,
+     R"({"mesh": [["pipe", 2]], "axes": {}, "pipeline": {"axis": "pipe", "schedule": "1f1b"}, "overlap": ["send"]})"},
+    {"pipe3_zero3_carried", 6,
+     R"({"mesh": [["pipe", 3], ["data", 2]], "axes": {"batch": "data"}, "pipeline": {"axis": "pipe", "schedule": "1f1b"}, "store": {"weights": ["data"], "gradients": ["data"], "optimizer": ["data"]}, "overlap": ["reduce_scatter", "all_gather", "send"]})"},
     {"pipe2_zero2_recomputed", 4,
      R"({"mesh": [["pipe", 2], ["data", 2]], "axes": {"batch": "data"}, "pipeline": {"axis": "pipe", "schedule": "1f1b"}, "store": {"weights": [], "gradients": ["data"], "optimizer": ["data"]}, "recompute": "full"})"},
     {"pipe2_tensor2_sequence", 4,
@@ -104,6 +108,8 @@ inline const std::vector<Layout> kPipelines = {
 // Two runs of layers per rank: the micro-batches must be a multiple of the stages.
 inline const std::vector<Layout> kInterleaved = {
     {"interleaved2", 2, R"({"mesh": [["pipe", 2]], "axes": {}, "pipeline": {"schedule": "interleaved", "chunks": 2}})"},
+    {"interleaved2_carried", 2,
+     R"({"mesh": [["pipe", 2]], "axes": {}, "pipeline": {"schedule": "interleaved", "chunks": 2}, "overlap": ["send"]})"},
     {"interleaved2_data2", 4,
      R"({"mesh": [["pipe", 2], ["data", 2]], "axes": {"batch": "data"}, "pipeline": {"schedule": "interleaved", "chunks": 2}, "store": {"weights": [], "gradients": [], "optimizer": ["data"]}})"},
 };

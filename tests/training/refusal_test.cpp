@@ -3,7 +3,7 @@
 // found, what was wanted and what to change.
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "tests/refusal.h"
 #include "tests/training/toy.h"
 
 namespace quadrille {
@@ -22,16 +22,13 @@ std::string refusal(const std::string& table, int ranks, const Changes& model = 
   return "accepted";
 }
 
-void says(const std::string& message, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts)
-    EXPECT_NE(message.find(part), std::string::npos) << "wanted \"" << part << "\" in: " << message;
-}
-
 constexpr const char* kTensor3 = R"({"mesh": [["x", 3]], "axes": {"heads": "x", "mlp": "x", "vocab": "x"}})";
 
 TEST(Refusal, AllSizesThatDoNotDivideAtOnceWithTheirLegalParts) {
-  says(refusal(kTensor3, 3), {"3 faults", "model.heads 4", "x = 3", "legal parts: 1, 2, 4", "model.kv_heads 4",
-                              "model.mlp 32", "1, 2, 4, 8, 16, 32"});
+  const std::string text = refusal(kTensor3, 3);
+  says(text, {"2 faults", "model.heads 4", "x = 3", "legal parts: 1, 2, 4", "model.mlp 32", "1, 2, 4, 8, 16, 32"});
+  EXPECT_FALSE(contains(text, "kv_heads")) << "each head has its own: said once. " << text;
+  says(refusal(kTensor3, 3, {{"kv_heads", 2}}), {"3 faults", "model.heads 4", "model.kv_heads 2", "multiple of it"});
 }
 TEST(Refusal, AVocabularyNeedNotDivide) {
   EXPECT_EQ(refusal(R"({"mesh": [["x", 3]], "axes": {"vocab": "x"}})", 3), "accepted");
@@ -82,6 +79,12 @@ TEST(Refusal, FeaturesOnSeveralAxesBesideWords) {
   says(refusal(R"({"mesh": [["y", 2], ["x", 2]], "axes": {"embed": ["y", "x"], "vocab": "x"}})", 4),
        {"\"embed\" is cut over several mesh axes", "\"x\"", "\"vocab\" rests too"});
 }
+TEST(Refusal, FeaturesOnAxesOfReplicatedKeys) {
+  const char* const both = R"({"mesh": [["x", 2]], "axes": {"embed": "x", "heads": "x"}, "may_gather": ["embed"]})";
+  says(refusal(both, 2, {{"kv_heads", 1}}),
+       {"model.kv_heads 1", "replicated", "\"x\"", "\"embed\" rests too", "at least 2"});
+  EXPECT_EQ(refusal(both, 2), "accepted");
+}
 TEST(Refusal, StoresThatDoNotNest) {
   says(refusal(R"({"mesh": [["data", 2]], "axes": {"batch": "data"}, "store": {"weights": ["data"]}})", 2),
        {"store.weights", "each list must contain the one before", "add data to \"store.gradients\""});
@@ -129,13 +132,57 @@ TEST(Refusal, EverythingAtOnce) {
                                                              "\"stare\"",
                                                              "ring",
                                                              "colour",
-                                                             "mesh axis \"idle\" has 2 ranks",
+                                                             "table.json:1:10: mesh axis \"idle\" has 2 ranks",
                                                              "model.heads 3",
                                                              "model.dropout is 2"});
   const std::string sizes = R"({"mesh": [["data", 3], ["y", 3], ["x", 3]],
       "axes": {"batch": "data", "embed": "y", "heads": "x", "mlp": "x", "vocab": "x"}})";
-  says(refusal(sizes, 27), {"training.batch_size 8", "3 equal parts", "model.embed 8", "model.heads 4",
-                            "model.kv_heads 4", "model.mlp 32", "5 faults"});
+  says(refusal(sizes, 27),
+       {"training.batch_size 8", "3 equal parts", "model.embed 8", "model.heads 4", "model.mlp 32", "4 faults"});
+}
+
+// Nor does a row that cannot be read end the reading.
+TEST(Refusal, EveryMalformedRowAtOnce) {
+  const std::string table = R"({"mesh": [["data", "two"], ["x", 2, 3], 7, ["x", 2], ["c", 3]],
+      "axes": {"batch": ["data", 4], "mlp": 5}, "passing": [["heads", "y"], 3, ["heads", "sequnce", "x"]],
+      "may_gather": [1], "store": {"weights": [2], "keep_gathered": "yes"}, "overlap": [false, "alls"],
+      "pipeline": {"axis": 8, "schedule": 9, "chunks": "many"}, "context": {"attention": 10, "balanced": 11}})";
+  const std::string text = refusal(table, 8, {{"dropout", 2.0}});
+  says(text, {"\"two\"",
+              "[\"x\",2,3]",
+              "not 7",
+              "edge \"x\" twice",
+              "integer (4)",
+              "integer (5)",
+              "[\"heads\",\"y\"]",
+              "not 3",
+              "sequnce",
+              "integer (1)",
+              "integer (2)",
+              "yes",
+              "false",
+              "alls",
+              "integer (8)",
+              "integer (9)",
+              "many",
+              "integer (10)",
+              "integer (11)",
+              "model.dropout is 2"});
+  for (const char* line : {"table.json:1:", "table.json:2:", "table.json:3:", "table.json:4:"}) says(text, {line});
+}
+TEST(Refusal, AMistypedNameIsToldOnce) {
+  const std::string text = refusal(R"({"mesh": [["data", 2]], "axes": {"batch": "dada"}})", 2);
+  says(text, {"table.json:1:", "no axis \"dada\"", "nearest: \"data\""});
+  EXPECT_FALSE(contains(text, "nothing uses it")) << text;
+  EXPECT_FALSE(contains(refusal(R"({"mesh": [["x", 2]], "axes": {"head": "x"}})", 2), "nothing uses it"));
+}
+TEST(Refusal, CountsOfOneAndMeshesWithoutEdges) {
+  says(refusal(R"({"mesh": []})", 2), {"table.json:1:", "mesh without edges has 1 place but there are 2 ranks"});
+  says(refusal(R"({"mesh": [["a", 2]]})", 1), {"has 2 places but there is 1 rank:"});
+}
+TEST(Refusal, APipelineThatIsNoTable) {
+  says(refusal(R"({"pipeline": []})", 1), {"table.json:1:", "pipeline", "an object"});
+  says(refusal(R"({"pipeline": {}})", 1), {"the mesh has no axis \"pipe\""});
 }
 
 // None of these could be allocated: they are refused by arithmetic.
@@ -196,6 +243,28 @@ const std::vector<Refused> kRefused = {
      R"({"mesh": [["y", 2]], "axes": {"embed": "y"}, "passing": [["heads", "y"]]})",
      2,
      {"[made along, axis, mesh axis]"}},
+    {"rows_that_leave_their_labels",
+     R"({"mesh": [["a", 2]], "axes": {"heads": "a"}, "passing": [["sequence", "batch", "a"]]})",
+     2,
+     {"table.json:1:", "do not go together", "a row of \"passing\" scatters rows over mesh axis \"a\"",
+      "take out rows"}},
+    {"words_where_rows_rest",
+     R"({"mesh": [["a", 2]], "axes": {"batch": "a", "vocab": "a"}, "may_gather": ["batch"]})",
+     2,
+     {"table.json:1:", "\"batch\" and \"vocab\" both rest on mesh axis \"a\"", "put one of the two on another"}},
+    {"features_beside_a_nested_mlp",
+     R"({"mesh": [["a", 2], ["b", 2]], "axes": {"embed": "b", "mlp": ["a", "b"]}, "may_gather": ["embed"]})",
+     4,
+     {"table.json:1:", "do not go together", "\"mlp\"", "mesh axis \"a\"", "\"b\" inside of it",
+      "mesh axes of their own"}},
+    {"a_balanced_order_gathered_in_part",
+     R"({"mesh": [["b", 2], ["a", 2]], "axes": {"sequence": ["b", "a"], "vocab": "b"}})",
+     4,
+     {"do not go together", "runs of tokens", "\"balanced\": false"}},
+    {"tokens_gathered_outside_of_tokens",
+     R"({"mesh": [["a", 2], ["b", 2]], "axes": {"sequence": ["a", "b"], "mlp": "a"}, "context": {"balanced": false}})",
+     4,
+     {"do not go together", "\"sequence\"", "mesh axis \"a\" while it is cut over \"b\" inside of it"}},
     {"a_key_nearly_right",
      R"({"mesh": [["data", 2]], "axes": {"batch": "data"}, "stores": {}})",
      2,

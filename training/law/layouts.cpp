@@ -120,7 +120,7 @@ LawSpace::LawSpace(std::string model, int ranks, const Backend& backend)
   factor(kSchedule, "schedule", {"", "gpipe", "1f1b", "interleaved"});
   factor(kMicro, "micro-batches", {"1", "2", "many"});
   factor(kRecompute, "recompute", {"", "selective", "full"});
-  factor(kOverlap, "overlap", {"", "input_gradient", "reduce_scatter", "all_gather", "all"});
+  factor(kOverlap, "overlap", {"", "input_gradient", "reduce_scatter", "all_gather", "send", "all"});
   factor(kForm, "model", {"tied", "untied", "llama"});
   factor(kClip, "clip", {"", "clipped"});
   factors_[kDType] = {"dtype", {"f32 on " + backends_[0], "f64 on " + backends_[1], "bf16 on " + backends_[2]}};
@@ -173,6 +173,7 @@ bool LawSpace::lawful_on_mesh(const Choice& choice) const {
   if (choice[kSum] > 0 && real(choice, kStoreAxes).size() < 2) return false;
   if (choice[kContext] != kOpen && (choice[kContext] > 0) != (extent(choice, "c") > 1)) return false;
   if (choice[kSchedule] != kOpen && (choice[kSchedule] > 0) != (extent(choice, "pipe") > 1)) return false;
+  if (value(choice, kOverlap) == "send" && extent(choice, "pipe") == 1) return false;
   return true;
 }
 
@@ -258,8 +259,9 @@ Json LawSpace::table(const Choice& choice) const {
   }
   if (choice[kRecompute] > 0) table.set("recompute", value(choice, kRecompute));
   if (choice[kOverlap] > 0)
-    table.set("overlap", value(choice, kOverlap) == "all" ? list({"input_gradient", "reduce_scatter", "all_gather"})
-                                                          : list({value(choice, kOverlap)}));
+    table.set("overlap", value(choice, kOverlap) == "all"
+                             ? list({"input_gradient", "reduce_scatter", "all_gather", "send"})
+                             : list({value(choice, kOverlap)}));
   return table;
 }
 

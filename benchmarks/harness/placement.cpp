@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "benchmarks/harness/placement.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "models/model.h"
+
+namespace quadrille {
+
+int key_value_replicas(const Experiment& experiment) {
+  const Json& strategy = experiment.workload.strategy;
+  const int parts = extent_of(strategy, "heads", mesh_of(strategy, experiment.ranks));
+  const auto model = describe_model(experiment.workload.model, experiment.workload.vocabulary);
+  for (const Requirement& need : model->requirements())
+    if (need.replicates && need.axis == Axis::heads && parts > need.extent)
+      return static_cast<int>(parts / need.extent);
+  return 1;
+}
+
+std::string pipeline_text(const PipelineReport& p) {
+  if (p.stages == 1) return "";
+  const bool empty = std::find(p.layers.begin(), p.layers.end(), 0) != p.layers.end();
+  return fmt::format(
+      "  {} stages, schedule {}{}, {} micro-batch{} a step\n  layers of each {}: {}{}\n  idle {:.1f} % if all took the "
+      "same time\n",
+      p.stages, p.schedule, p.chunks > 1 ? fmt::format(" with {} runs of layers per stage", p.chunks) : "",
+      p.micro_batches, p.micro_batches == 1 ? "" : "es",
+      p.chunks > 1 ? fmt::format("run (run r on stage r mod {})", p.stages) : "stage", fmt::join(p.layers, ", "),
+      empty ? "\n  a stage without layers only passes on: fewer stages would do" : "", 100 * p.bubble);
+}
+
+std::string replicas_text(int replicas) {
+  return replicas == 1 ? "" : fmt::format("  key/value heads are replicated: each lies on {} ranks\n", replicas);
+}
+
+}  // namespace quadrille
