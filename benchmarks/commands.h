@@ -22,6 +22,8 @@ int score_command(const std::vector<std::string>& folders);
 int compare_command(const CompareOptions&);
 int data_command(const DataOptions&);
 int check_command(const CheckOptions&, const WrapWorld& wrap);
+int log_check_command(const LogCheckOptions&);
+int package_command(const SubmissionOptions&);
 int list_command(const std::string& what);  // empty: everything
 int info_command();
 

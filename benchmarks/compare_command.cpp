@@ -9,6 +9,7 @@
 #include "benchmarks/harness/locate.h"
 #include "benchmarks/harness/published.h"
 #include "benchmarks/harness/score.h"
+#include "benchmarks/rules/conformance.h"
 
 namespace quadrille {
 
@@ -61,8 +62,9 @@ int compare_command(const CompareOptions& options) {
 
 int score_command(const std::vector<std::string>& folders) {
   const std::vector<RunOutcome> runs = outcomes_of(folders);
-  const Score score = score_of(runs);
-  fmt::print("{}", score_text(score, runs));
+  const RulesScore judged = score_by_rules(runs);
+  const Score& score = judged.score;
+  fmt::print("{}\n{}", score_text(score, runs), conformance_text(conformance(runs, judged)));
   return score.valid ? exit_code::kGood : exit_code::kNotValid;
 }
 

@@ -8,6 +8,7 @@
 #include "benchmarks/harness/gpus.h"
 #include "benchmarks/harness/locate.h"
 #include "benchmarks/harness/text.h"
+#include "benchmarks/rules/ruleset.h"
 #include "core/build.h"
 #include "core/error.h"
 #include "core/json.h"
@@ -61,6 +62,8 @@ int list_command(const std::string& what) {
   part("strategies", "Strategies (--strategy NAME)", [] { return documents_text("strategy", kStrategies); });
   part("models", "Models (model.kind)", [&] { return names(model_names()); });
   part("data", "Data sets (quadrille data fetch NAME)", [&] { return names(fetchable()); });
+  part("rulesets", "Rule sets (quadrille log-check FILE --ruleset NAME)",
+       [] { return documents_text("rule set", kRuleSets); });
   fmt::print("{}", text);
   return exit_code::kGood;
 }

@@ -35,7 +35,7 @@ constexpr const char* kFoot = R"(Examples
 Exit codes
   0  done: target reached, or no target and all steps done     4  target not reached
   1  failure while running; check: a layout is wrong           5  diverged: loss or gradients not finite
-  2  bad input: nothing was trained                            6  ended, but the result is not valid
+  2  bad input: nothing was trained                            6  the result is not valid, or a log has findings
   3  a rank did not end after another had failed               7  compare: the runs differ
   130, 143  ended by Ctrl-C or SIGTERM; an MPI launcher gives its own code then
 
@@ -55,7 +55,8 @@ constexpr const char* kRunFoot = R"(Examples
 
 constexpr const char* kPlanFoot = R"(Examples
   quadrille plan gpt_tiny --ranks 8 --strategy data
-  quadrille plan llama31_8b --ranks 1024 --strategy data_tensor --set mesh.x=8 --set training.batch_size=128)";
+  quadrille plan llama31_8b --ranks 1024 --strategy data_tensor --set mesh.x=8 --set training.batch_size=128
+  quadrille plan gpt3_175b --ranks 1024 --strategy megatron_2021 --set mesh.pipe=8 --set mesh.x=8)";
 
 constexpr const char* kScoreFoot = R"(Example
   quadrille score results/mine        after: quadrille run gpt_tiny --runs 5 --out results/mine)";
@@ -67,6 +68,15 @@ constexpr const char* kCompareFoot = R"(Examples
 constexpr const char* kCheckFoot = R"(Examples
   quadrille check --layouts
   quadrille check --layouts --ranks 8 --backend reference)";
+
+constexpr const char* kLogCheckFoot = R"(Examples
+  quadrille log-check results/mine/result_0.txt results/mine/result_1.txt --ruleset house
+  quadrille log-check results/mine/result_0.txt --ruleset 6.1.0
+Exit code 6: something was found. Rule sets: quadrille list rulesets; what they hold: docs/rules.md)";
+
+constexpr const char* kPackageFoot = R"(Example
+  quadrille package results/mine --out results/package --submitter "Example Institute"
+Exit code 6: written, but something that a submission needs is missing; each thing is named. docs/rules.md)";
 
 constexpr const char* kDataFoot = R"(Examples
   quadrille data fetch austen
@@ -235,6 +245,19 @@ void add_check(CLI::App& app, CheckOptions& check) {
       ->capture_default_str();
 }
 
+void add_log_check(CLI::App& app, LogCheckOptions& check) {
+  app.add_option("files", check.files, "event logs of runs: result_0.txt ...")->required();
+  app.add_option("--ruleset", check.ruleset, "whose rules: house (our own suites), 6.1.0, ..., or a .json file")
+      ->required();
+}
+
+void add_package(CLI::App& app, SubmissionOptions& package) {
+  app.add_option("folders", package.folders, "folders that hold result_0.txt, result_1.txt, ...")->required();
+  app.add_option("--out", package.out, "a folder that is new or empty")->required();
+  app.add_option("--submitter", package.submitter, "who submits");
+  app.add_option("--system", package.system, "name of the system [the host's]");
+}
+
 void add_data(CLI::App& app, DataOptions& data) {
   using Action = DataOptions::Action;
   app.require_subcommand(1);
@@ -281,11 +304,14 @@ Options read_options(int count, const char* const* words) {
   CLI::App* compare = app.add_subcommand("compare", "two runs step by step, or a run beside published results");
   CLI::App* data = app.add_subcommand("data", "fetch, prepare, verify or show data sets");
   CLI::App* check = app.add_subcommand("check", "is every layout of a toy model equal to the serial run?");
-  CLI::App* list = app.add_subcommand("list", "suites, strategies, models and data sets");
+  CLI::App* log_check = app.add_subcommand("log-check", "does an event log say all that a rule set wants?");
+  CLI::App* package = app.add_subcommand("package", "runs as the tree of a submission, and what it lacks");
+  CLI::App* list = app.add_subcommand("list", "suites, strategies, models, data sets and rule sets");
   CLI::App* info = app.add_subcommand("info", "this machine, and what this program was built with");
   const std::vector<std::pair<CLI::App*, const char*>> feet = {
-      {run, kRunFoot},   {plan, kPlanFoot},   {score, kScoreFoot}, {compare, kCompareFoot},
-      {data, kDataFoot}, {check, kCheckFoot}, {list, ""},          {info, ""}};
+      {run, kRunFoot},   {plan, kPlanFoot},   {score, kScoreFoot},        {compare, kCompareFoot},
+      {data, kDataFoot}, {check, kCheckFoot}, {log_check, kLogCheckFoot}, {package, kPackageFoot},
+      {list, ""},        {info, ""}};
   for (const auto& [verb, foot] : feet) verb->footer(foot);
   add_run_options(*run, options.run, false);
   RunOptions planned;
@@ -294,8 +320,10 @@ Options read_options(int count, const char* const* words) {
   add_compare(*compare, options.compare);
   add_data(*data, options.data);
   add_check(*check, options.check);
-  list->add_option("what", options.list, "only suites, strategies, models or data")
-      ->check(CLI::IsMember({"suites", "strategies", "models", "data"}));
+  add_log_check(*log_check, options.log_check);
+  add_package(*package, options.package);
+  list->add_option("what", options.list, "only suites, strategies, models, data or rulesets")
+      ->check(CLI::IsMember({"suites", "strategies", "models", "data", "rulesets"}));
 
   try {
     app.parse(count, words);
@@ -317,6 +345,8 @@ Options read_options(int count, const char* const* words) {
   if (compare->parsed()) options.verb = Verb::compare;
   if (data->parsed()) options.verb = Verb::data;
   if (check->parsed()) options.verb = Verb::check;
+  if (log_check->parsed()) options.verb = Verb::log_check;
+  if (package->parsed()) options.verb = Verb::package;
   if (list->parsed()) options.verb = Verb::list;
   if (info->parsed()) options.verb = Verb::info;
   return options;

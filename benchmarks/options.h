@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/rules/submission.h"
+
 namespace quadrille {
 
 // Exit codes of the program, printed by --help.
@@ -64,7 +66,12 @@ struct CheckOptions {
   DeviceOptions gpus;
 };
 
-enum class Verb : std::uint8_t { none, run, plan, score, compare, check, data, list, info };
+struct LogCheckOptions {
+  std::vector<std::string> files;
+  std::string ruleset;
+};
+
+enum class Verb : std::uint8_t { none, run, plan, score, compare, check, log_check, package, data, list, info };
 
 struct Options {
   Verb verb = Verb::none;  // none: the text has been printed, leave with `exit`
@@ -73,6 +80,8 @@ struct Options {
   RunOptions run;    // of run and plan
   CompareOptions compare;
   CheckOptions check;
+  LogCheckOptions log_check;
+  SubmissionOptions package;
   DataOptions data;
   std::string list;  // "strategies"; empty: everything
   std::vector<std::string> score_folders;

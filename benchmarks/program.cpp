@@ -42,6 +42,10 @@ int run_verb(const Options& options, const RunClock& clock, std::atomic<bool>& b
       return data_command(options.data);
     case Verb::check:
       return check_command(options.check, wrap);
+    case Verb::log_check:
+      return log_check_command(options.log_check);
+    case Verb::package:
+      return package_command(options.package);
     case Verb::list:
       return list_command(options.list);
     case Verb::info:

@@ -116,6 +116,7 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
   record.step_statistics = step_statistics(record.steps);
   record.utilisation = utilisation_of(record, experiment.workload.training.precision());
   record.verdict = judge(record);
+  for (const std::string& note : experiment.notes) record.verdict.notes.push_back(note);
   if (const std::string note = changes_note(experiment); !note.empty()) record.verdict.notes.push_back(note);
   if (!facts.links.empty())
     record.verdict.notes.push_back(

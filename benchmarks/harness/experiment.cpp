@@ -12,7 +12,9 @@
 #include <set>
 
 #include "benchmarks/harness/locate.h"
+#include "benchmarks/harness/per_batch.h"
 #include "benchmarks/harness/published.h"
+#include "benchmarks/rules/ruleset.h"
 #include "core/error.h"
 #include "core/faults.h"
 #include "core/json.h"
@@ -137,9 +139,25 @@ void apply_set(Json& document, const std::string& set, std::vector<std::string>&
     changes.push_back(key);
 }
 
-// The suite's document with the strategy's table in it and every change of the command line made.
-Json changed_document(const std::string& path, const RunOptions& options, int ranks, std::string& strategy,
-                      std::vector<std::string>& changes) {
+// The batch size that --set asks for; 0: none.
+std::int64_t wanted_batch(const RunOptions& options) {
+  constexpr const char* kKey = "training.batch_size";
+  std::int64_t batch = 0;
+  for (const std::string& set : options.set) {
+    if (key_of(set) != kKey) continue;
+    Json asked = Json::object();
+    set_by_path(asked, set);
+    const Json& value = asked.at("training").at("batch_size");
+    if (value.is_integer()) batch = value.integer();  // otherwise the reader complains
+  }
+  return batch;
+}
+
+// The suite's document with the strategy's table in it and every change of the command line made. A batch size whose
+// hyperparameters were published is no change: it is one of the suite's own.
+Json changed_document(const std::string& path, const RunOptions& options, int ranks, Experiment& experiment) {
+  std::string& strategy = experiment.strategy;
+  std::vector<std::string>& changes = experiment.changes;
   Json document = read_json(path);
   require(document.is_object(), "{}: found {}, wanted an object with model, data, training and run", path,
           document.kind());
@@ -147,8 +165,11 @@ Json changed_document(const std::string& path, const RunOptions& options, int ra
   for (const std::string& set : options.set)
     if (names_strategy(set)) set_by_path(document, set);
   document.set("strategy", strategy_table(document.find("strategy"), options, ranks, strategy));
+  const PerBatch per_batch = apply_per_batch(document, wanted_batch(options));
+  if (!per_batch.warning.empty()) experiment.notes.push_back(per_batch.warning);
   for (const std::string& set : options.set)
     if (!names_strategy(set)) apply_set(document, set, changes);
+  if (per_batch.published) std::erase(changes, "training.batch_size");
   apply_flags(document, options);
   return document;
 }
@@ -195,6 +216,16 @@ void check_published(const std::string& name, Problems& problems) {
     const std::string near = nearest(name, {known.begin(), known.end()});
     fail("run.published is '{}', which has no published results{}; known: {}", name,
          near.empty() ? "" : fmt::format(", did you mean '{}'?", near), fmt::join(known, ", "));
+  });
+}
+
+// A suite that says whose rules it follows is logged under the benchmark's name.
+void check_ruleset(const RunConfig& run, Problems& problems) {
+  if (run.ruleset.empty()) return;
+  problems.catching([&] {
+    require(read_ruleset(run.ruleset).find(run.published),
+            "run.ruleset is '{}', which does not know the benchmark '{}' that run.published names", run.ruleset,
+            run.published);
   });
 }
 
@@ -275,6 +306,7 @@ void read_sections(Experiment& experiment, const Json& document, const RunOption
   check_metric(experiment, problems);
   if (!options.dry_run) check_backend(experiment, problems);
   check_published(experiment.run.published, problems);
+  check_ruleset(experiment.run, problems);
 
   experiment.resolved = top.resolved();
   if (experiment.data.train) experiment.resolved.set("data", experiment.data.resolved);
@@ -324,6 +356,7 @@ RunConfig read_run(const Json& object, Json& resolved) {
   run.seed = reader.integer("seed", 1);
   run.probe_seconds = reader.number("probe_seconds", 1.0);
   run.published = reader.string("published", "");
+  run.ruleset = reader.string("ruleset", "");
   at_least("evaluate_every", static_cast<double>(run.evaluate_every), 0);
   at_least("warm_up_steps", static_cast<double>(run.warm_up_steps), 0);
   at_least("max_minutes", run.max_minutes, 0);
@@ -347,8 +380,7 @@ Experiment resolve(const RunOptions& options, int ranks, const std::string& worl
   experiment.ranks = ranks;
   experiment.world = world;
   experiment.backend = options.backend.value_or("cpu");
-  const Json document =
-      changed_document(experiment.suite_path, options, ranks, experiment.strategy, experiment.changes);
+  const Json document = changed_document(experiment.suite_path, options, ranks, experiment);
   Problems problems;
   read_sections(experiment, document, options, problems);
   problems.refuse(experiment.suite_path);

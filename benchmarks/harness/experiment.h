@@ -27,6 +27,7 @@ struct RunConfig {
   std::int64_t seed = 1;
   double probe_seconds = 1;  // for the peak probe; 0: no probe, no utilisation
   std::string published;     // the published benchmark of the same name, or ""
+  std::string ruleset;       // whose rules it follows (benchmarks/rulesets), or ""
 };
 RunConfig read_run(const Json& object, Json& resolved);
 

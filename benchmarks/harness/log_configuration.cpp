@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See log_configuration.h. Two orders matter to checkers: submission_division before init_stop, global_batch_size
-// before whatever depends on it.
+// See log_configuration.h.
 #include "benchmarks/harness/log_configuration.h"
 
 #include <algorithm>
@@ -26,37 +25,33 @@ std::int64_t tensor_extent(const Json& strategy, const std::vector<MeshAxis>& me
   return extent;
 }
 
-void log_options(MlLog& log, const OptimizerConfig& optimizer) {
-  if (optimizer.kind == "sgd" || optimizer.kind == "lars") {
-    const std::string prefix = optimizer.kind + "_opt_";
-    log.point(prefix + "momentum", optimizer.momentum);
-    log.point(prefix + "weight_decay", optimizer.weight_decay);
-    if (optimizer.kind == "lars") log.point("lars_epsilon", optimizer.epsilon);
-    return;
-  }
-  const std::string prefix = "opt_" + optimizer.kind + "_";
-  log.point(prefix + "beta_1", optimizer.beta1);
-  log.point(prefix + "beta_2", optimizer.beta2);
-  log.point(prefix + "epsilon", optimizer.epsilon);
-  if (optimizer.kind == "adamw") log.point("opt_adamw_weight_decay", optimizer.weight_decay);
-  if (optimizer.kind == "lamb") log.point("opt_lamb_weight_decay_rate", optimizer.weight_decay);
-  if (optimizer.kind == "adam") log.point("opt_weight_decay", optimizer.weight_decay);
+void add_optimizer(Json& values, const TrainingConfig& training) {
+  const OptimizerConfig& optimizer = training.optimizer;
+  const RateConfig& rate = training.rate;
+  const std::int64_t end = rate.steps > 0 ? rate.steps : training.steps;
+  values.set("steps", training.steps);
+  values.set("optimizer", optimizer.kind);
+  values.set("optimizer_family", optimizer.kind == "adamw" ? "adam" : optimizer.kind);
+  values.set("peak_rate", rate.peak);
+  values.set("final_rate", rate.schedule == "constant" ? rate.peak : rate.final_rate);
+  values.set("warmup_steps", rate.warmup_steps);
+  values.set("schedule_steps", end);
+  values.set("decay_steps", std::max<std::int64_t>(0, end - rate.warmup_steps));
+  values.set("schedule", rate.schedule + " with linear warmup");
+  values.set("beta_1", optimizer.beta1);
+  values.set("beta_2", optimizer.beta2);
+  values.set("epsilon", optimizer.epsilon);
+  values.set("momentum", optimizer.momentum);
+  values.set("weight_decay", optimizer.weight_decay);
+  if (training.clip_norm > 0) values.set("clip_norm", training.clip_norm);
 }
 
-void log_optimizer(MlLog& log, const TrainingConfig& training) {
-  log.point("opt_name", training.optimizer.kind);
-  log.point("opt_base_learning_rate", training.rate.peak);
-  log.point("opt_end_learning_rate",
-            training.rate.schedule == "constant" ? training.rate.peak : training.rate.final_rate);
-  log.point("opt_learning_rate_warmup_steps", training.rate.warmup_steps);
-  const std::int64_t end = training.rate.steps > 0 ? training.rate.steps : training.steps;
-  log.point("opt_learning_rate_decay_steps", std::max<std::int64_t>(0, end - training.rate.warmup_steps));
-  log.point("opt_learning_rate_decay_schedule", training.rate.schedule + " with linear warmup");
-  log_options(log, training.optimizer);
-  if (training.clip_norm > 0) log.point("opt_gradient_clip_norm", training.clip_norm);
+// As checkers spell them.
+std::string number_format(const std::string& named) {
+  return named == "f64" ? "fp64" : named == "f32" ? "fp32" : named == "bf16" ? "bfloat16" : named;
 }
 
-void log_parallelism(MlLog& log, const Experiment& experiment) {
+void add_parallelism(Json& values, const Experiment& experiment) {
   const Json& strategy = experiment.workload.strategy;
   const std::vector<MeshAxis> mesh = mesh_of(strategy, experiment.ranks);
   const TrainingConfig& training = experiment.workload.training;
@@ -65,31 +60,27 @@ void log_parallelism(MlLog& log, const Experiment& experiment) {
   std::int64_t pipeline = 1;
   for (const MeshAxis& edge : mesh)
     if (edge.name == pipeline_axis_of(strategy)) pipeline = edge.extent;
-  log.point("gradient_accumulation_steps", std::max<std::int64_t>(1, rows / std::max<std::int64_t>(1, micro_batch)));
-  log.point("micro_batch_size", micro_batch);
-  log.point("tensor_parallelism", tensor_extent(strategy, mesh));
-  log.point("pipeline_parallelism", pipeline);
-  log.point("context_parallelism", extent_of(strategy, "sequence", mesh));
-  log.point("expert_parallelism", 1);
-  const std::string named = training.precision();
-  const std::string precision = named == "f64" ? "fp64" : named == "f32" ? "fp32" : named;
-  log.point("lowest_numerical_precision_in_linear", precision);
-  log.point("lowest_numerical_precision_in_attn", precision);
-  log.point("lowest_numerical_precision_in_comm", precision);
+  values.set("accumulation", std::max<std::int64_t>(1, rows / std::max<std::int64_t>(1, micro_batch)));
+  values.set("micro_batch", micro_batch);
+  values.set("tensor", tensor_extent(strategy, mesh));
+  values.set("pipeline", pipeline);
+  values.set("context", extent_of(strategy, "sequence", mesh));
+  values.set("expert", 1);
+  for (const char* where : {"precision_linear", "precision_attention", "precision_messages"})
+    values.set(where, number_format(training.precision()));
 }
 
-// Keys of our own: a score must not mix runs that aimed at different things.
-void log_aim(MlLog& log, const Experiment& experiment) {
+void add_aim(Json& values, const Experiment& experiment) {
   Json target;
   if (experiment.run.target) {
     target = Json::object();
     target.set("metric", experiment.run.target->metric);
     target.set("value", experiment.run.target->value);
     target.set("direction", experiment.run.target->direction);
-    target.set("unit", experiment.data.evaluate->unit());
+    target.set("unit", experiment.data.evaluate ? experiment.data.evaluate->unit() : "token");
   }
-  log.point("quality_target", target);
-  log.point("configuration_digest", configuration_digest(experiment.resolved, experiment.backend, experiment.ranks));
+  values.set("target", target);
+  values.set("configuration_digest", configuration_digest(experiment.resolved, experiment.backend, experiment.ranks));
 }
 
 }  // namespace
@@ -105,24 +96,39 @@ std::string configuration_digest(const Json& resolved, std::string_view backend,
   return sha256_of(document.text());
 }
 
-void log_configuration(MlLog& log, const Experiment& experiment, std::int64_t seed, double init_start,
-                       bool timed_claims) {
-  log.point("submission_benchmark", experiment.suite);
-  log.point("submission_org", "none, not a submission");
-  log.point("submission_platform", cpu_model());
-  log.point("submission_division", "open");
-  log.point("submission_status", "research");
-  log.point("cache_clear", false);  // page caches are the system's; the data is scanned within the timed interval
-  log.start("init_start", Json::object(), init_start);
-  log.point("seed", seed);
-  log.point("config_filename", experiment.suite + ".json");
-  log.point("global_batch_size", experiment.workload.training.batch_size);
-  log.point("max_sequence_length", experiment.tokens);
-  log.point("max_steps", experiment.workload.training.steps);
-  log_optimizer(log, experiment.workload.training);
-  log_parallelism(log, experiment);
-  log_aim(log, experiment);
-  log.point("timed_claims", timed_claims);
+std::string benchmark_name(const Experiment& experiment) {
+  return experiment.run.ruleset.empty() ? experiment.suite : experiment.run.published;
+}
+
+Json configuration_values(const Experiment& experiment, std::int64_t seed, bool timed_claims) {
+  Json values = Json::object();
+  values.set("benchmark", benchmark_name(experiment));
+  values.set("organisation", "none, not a submission");
+  values.set("platform", cpu_model());
+  // Closed: everything as the published benchmark has it. A changed suite is not that, and ours never are.
+  const bool closed = !experiment.run.ruleset.empty() && experiment.changes.empty();
+  values.set("division", closed ? "closed" : "open");
+  values.set("status", "research");
+  values.set("cache_clear", false);  // page caches are the system's; the data is scanned within the timed interval
+  values.set("seed", seed);
+  values.set("config_filename", experiment.suite + ".json");
+  values.set("batch_size", experiment.workload.training.batch_size);
+  values.set("tokens", experiment.tokens);
+  values.set("checkpoint_step", 0);  // training begins with random weights
+  add_optimizer(values, experiment.workload.training);
+  add_parallelism(values, experiment);
+  add_aim(values, experiment);
+  values.set("timed_claims", timed_claims);
+  return values;
+}
+
+RunLog::Units log_units(const Experiment& experiment) {
+  const RunConfig& run = experiment.run;
+  const TrainingConfig& training = experiment.workload.training;
+  const std::int64_t steps = run.evaluate_every > 0 ? run.evaluate_every : training.steps;
+  return {experiment.data.train ? experiment.data.train->size() : 0,
+          experiment.data.evaluate ? experiment.data.evaluate->size() : 0, experiment.tokens,
+          steps * training.batch_size};
 }
 
 }  // namespace quadrille

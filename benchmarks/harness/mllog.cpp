@@ -29,6 +29,8 @@ RunClock::RunClock()
     : birth_unix_(std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()),
       birth_nanoseconds_(monotonic_nanoseconds()) {}
 
+RunClock::RunClock(double birth_unix) : birth_unix_(birth_unix), birth_nanoseconds_(monotonic_nanoseconds()) {}
+
 double RunClock::seconds() const { return static_cast<double>(monotonic_nanoseconds() - birth_nanoseconds_) * 1e-9; }
 
 std::string mllog_line(std::int64_t time_ms, std::string_view event_type, std::string_view key, const Json& value,

@@ -18,7 +18,8 @@ namespace quadrille {
 class RunClock {
  public:
   RunClock();
-  double seconds() const;  // since birth
+  explicit RunClock(double birth_unix);  // for logs whose times are given
+  double seconds() const;                // since birth
   double unix_seconds(double seconds) const { return birth_unix_ + seconds; }
   double birth_unix() const { return birth_unix_; }
 

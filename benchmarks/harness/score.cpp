@@ -65,6 +65,14 @@ struct Reading {
   bool target_stated = false, evaluated = false, reached = false;
 };
 
+void note_place(RunOutcome& run, const Json& metadata) {
+  const auto number = [&](const char* name) -> std::optional<double> {
+    const Json* value = metadata.find(name);
+    return value && value->is_number() ? std::optional(value->number()) : std::nullopt;
+  };
+  run.epoch_num = number("epoch_num"), run.samples_count = number("samples_count");
+}
+
 void note_quality(RunOutcome& run, const std::string& key, const Json& value, Reading& reading) {
   if (key == "quality_target") {
     reading.target_stated = true;
@@ -87,9 +95,12 @@ void note_line(RunOutcome& run, const Json& line, Reading& reading, const std::s
   const Json& value = line.at("value");
   const auto time_ms = [&] { return line.at("time_ms").number(); };
   if (key == "submission_benchmark") run.benchmark = value.string();
+  if (key == "submission_division" && value.is_string()) run.division = value.string();
   if (key == "global_batch_size") run.batch_size = value.integer();
   if (key == "seed") run.seeds.push_back(value.integer());
   note_quality(run, key, value, reading);
+  if (const Json* metadata = line.find("metadata"); metadata && metadata->is_object() && key == "eval_accuracy")
+    if (reading.stop_ms < 0) note_place(run, *metadata);
   if (key == "run_start") {
     require(start_ms < 0, "{}: a second run_start; one file holds one run", where);
     start_ms = time_ms();
@@ -267,6 +278,7 @@ Json score_json(const Score& score, const std::vector<RunOutcome>& runs) {
   json.set("timed_claim", score.valid && score.timed_claim);
   json.set("method", score.olympic ? "olympic mean" : "plain mean");
   if (score.valid) json.set("score_seconds", score.seconds);
+  if (score.valid && score.scaling != 1) json.set("scaling", score.scaling);
   json.set("runs", score.runs);
   json.set("runs_not_converged", score.not_converged);
   json.set("reasons", texts(score.reasons));

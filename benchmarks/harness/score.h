@@ -15,7 +15,7 @@ namespace quadrille {
 
 struct RunOutcome {
   std::string file;
-  std::string benchmark;
+  std::string benchmark, division;
   double seconds = 0;  // run_start to run_stop
   bool converged = false;
   std::string why_not;  // "run_stop says aborted", "no run_stop: the run ended early"
@@ -24,6 +24,8 @@ struct RunOutcome {
   // What the log says it was aimed at; two runs count together only when all of this agrees.
   std::optional<Target> target;  // empty: a run of fixed steps
   std::string unit, configuration_digest;
+  // How far training had come at the last evaluation before run_stop, as its line says.
+  std::optional<double> epoch_num, samples_count;
   bool timed_claims = true;         // false: a back end whose times claim nothing
   std::vector<std::string> faults;  // why its outcome is not believed although the log says success
 };
@@ -33,6 +35,7 @@ struct Score {
   bool timed_claim = true;  // false: a run of it was computed by a back end that is not meant for timed results
   bool olympic = false;     // false: fewer than three runs, a plain mean
   double seconds = 0;       // meaningful when valid
+  double scaling = 1;       // that `seconds` holds already: for converging faster than the reference
   int runs = 0, not_converged = 0;
   double fastest_seconds = 0, slowest_seconds = 0;  // of the converged ones
   std::vector<std::string> reasons;                 // why not valid

@@ -24,6 +24,7 @@
 #include "benchmarks/harness/text.h"
 #include "benchmarks/harness/timed_run.h"
 #include "benchmarks/harness/trace.h"
+#include "benchmarks/rules/conformance.h"
 #include "core/build.h"
 #include "core/error.h"
 #include "kernels/backend.h"
@@ -165,12 +166,15 @@ class RankSession {
     const bool emulated =
         !session_.options.links.empty() || (workload.training.dtype == DType::bf16 && !backend.tensor_cores);
     const bool timed_claims = backend.timed_claims && !emulated;
-    std::unique_ptr<MlLog> log;
+    std::unique_ptr<MlLog> file;
+    std::unique_ptr<RunLog> log;
     std::unique_ptr<LiveLine> live;
     if (first()) {
-      log = std::make_unique<MlLog>(numbered("result", run, "txt"), session_.clock);
+      file = std::make_unique<MlLog>(numbered("result", run, "txt"), session_.clock);
       live = std::make_unique<LiveLine>(stdout);
-      log_configuration(*log, experiment(), seed, run == 0 ? 0 : begin, timed_claims);
+      const LogTable& table = log_table(benchmark_name(experiment()));
+      log_values(*file, table, configuration_values(experiment(), seed, timed_claims), run == 0 ? 0 : begin);
+      log = std::make_unique<RunLog>(*file, table, log_units(experiment()));
       print(run_line(experiment(), run, seed, trainer.parameters()));
       if (run == 0) print(pipeline_text(trainer.pipeline()) + replicas_text(key_value_replicas(experiment())));
     }
@@ -251,7 +255,7 @@ class RankSession {
     agree(*world_, first(), [&] {
       std::vector<RunOutcome> runs;
       for (const std::string& log : run_logs_in({session_.out})) runs.push_back(read_run_log(log));
-      const Score score = score_of(runs);
+      const Score score = score_by_rules(runs).score;
       write_file_whole(path("score.json"), score_json(score, runs).text(1) + "\n");
       print("\nAll runs\n" + score_text(score, runs));
       if (score.valid && (worst == exit_code::kNotReached || worst == exit_code::kDiverged)) code = exit_code::kGood;

@@ -20,14 +20,6 @@ constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr double kSecondsBetweenDecisions = 1;
 constexpr std::size_t kRecentSteps = 20;  // that the live line averages over
 
-Json counters(std::int64_t samples, std::int64_t step, std::int64_t epoch) {
-  Json json = Json::object();
-  json.set("samples_count", samples);
-  json.set("step_num", step);
-  json.set("epoch_num", epoch);
-  return json;
-}
-
 std::string evaluating_text(std::int64_t step, std::int64_t window, std::int64_t windows) {
   return fmt::format("  evaluating {} windows after step {}: {:3.0f} %", text_grouped(windows), step,
                      100.0 * static_cast<double>(window) / static_cast<double>(std::max<std::int64_t>(1, windows)));
@@ -50,12 +42,8 @@ RunTrace TimedRun::go() {
 // Whoever reads the log of a run that failed must not take it for one that is still going on.
 void TimedRun::log_failure() {
   if (!p_.log || !log_open_) return;
-  Json status = Json::object();
-  status.set("status", "aborted");
-  status.set("stop_reason", "failed");
-  status.set("samples_count", trace_.steps.empty() ? 0 : samples(trace_.steps.back().step));
   try {
-    p_.log->stop("run_stop", status);
+    p_.log->run_stop("aborted", "failed", place(trace_.steps.empty() ? 0 : trace_.steps.back().step));
   } catch (const Error&) {  // the log itself may be what failed: the first error is the one to tell
   }
 }
@@ -67,8 +55,7 @@ void TimedRun::start() {
   begin_ = Tally::of(p_.ledger);
   if (p_.power) p_.power->start();
   if (p_.log) {
-    p_.log->stop("init_stop", Json::object(), trace_.start_seconds);
-    p_.log->start("run_start", Json::object(), trace_.start_seconds);
+    p_.log->run_start(trace_.start_seconds);
     log_open_ = true;
   }
   if (p_.scans_data) {
@@ -76,10 +63,7 @@ void TimedRun::start() {
     if (p_.experiment.data.evaluate) p_.experiment.data.evaluate->scan();
   }
   p_.world.barrier();
-  if (p_.log) {
-    p_.log->point("train_samples", p_.experiment.data.train->size());
-    p_.log->point("eval_samples", p_.experiment.data.evaluate ? p_.experiment.data.evaluate->size() : 0);
-  }
+  if (p_.log) p_.log->data();
   scan_seconds_ = since_start();
   if (p_.began) *p_.began = true;
   log_block(true, 0);
@@ -161,9 +145,7 @@ LiveStatus TimedRun::live_status(const StepReport& report) const {
 
 void TimedRun::evaluate(std::int64_t done) {
   const Dataset& set = *p_.experiment.data.evaluate;
-  const std::int64_t epoch = samples(done) / std::max<std::int64_t>(1, p_.experiment.data.train->size()) + 1;
-  const Json where = counters(samples(done), done, epoch);
-  if (p_.log) p_.log->start("eval_start", where);
+  if (p_.log) p_.log->eval_start(place(done));
   // A long evaluation must not look like a run that hangs; where lines last, only long ones are announced.
   constexpr double kLong = 5;
   const bool may_be_long = trace_.evaluations.empty() || trace_.evaluations.back().seconds > kLong;
@@ -192,8 +174,7 @@ void TimedRun::evaluate(std::int64_t done) {
     trace_.seconds_to_target = line.seconds_since_run_start;
   }
   if (p_.log) {
-    p_.log->point("eval_accuracy", report.quality, where, end);
-    p_.log->stop("eval_stop", where, end);
+    p_.log->eval_stop(report.quality, place(done, end));
     log_statistics(done);
     log_block(false, done);
     if (!line.reached && done < steps()) log_block(true, done);
@@ -226,12 +207,7 @@ void TimedRun::follow_rank_0(std::int64_t done) {
 void TimedRun::log_block(bool begin, std::int64_t done) {
   if (!p_.log || begin == block_open_) return;
   block_open_ = begin;
-  Json where = Json::object();
-  where.set("first_epoch_num", samples(done) / std::max<std::int64_t>(1, p_.experiment.data.train->size()) + 1);
-  if (begin) where.set("epoch_count", 1);
-  where.set("samples_count", samples(done));
-  where.set("step_num", done);
-  begin ? p_.log->start("block_start", where) : p_.log->stop("block_stop", where);
+  begin ? p_.log->block_start(place(done)) : p_.log->block_stop(place(done));
 }
 
 void TimedRun::log_statistics(std::int64_t done) {
@@ -243,10 +219,7 @@ void TimedRun::log_statistics(std::int64_t done) {
   value.set("learning_rate", last.rate);
   value.set("step_seconds", last.seconds);
   if (last.seconds > 0) value.set("tokens_per_second", last.labels / last.seconds);
-  Json where = Json::object();
-  where.set("step_num", last.step);
-  where.set("samples_count", samples(done));
-  p_.log->point("tracked_stats", value, where);
+  p_.log->statistics(value, {samples(done), last.step});
 }
 
 void TimedRun::stop() {
@@ -259,12 +232,9 @@ void TimedRun::stop() {
   if (p_.live) p_.live->clear();
   if (p_.log) {
     log_block(false, trace_.steps.empty() ? 0 : trace_.steps.back().step);
-    Json status = Json::object();
-    status.set("status", good ? "success" : "aborted");
-    status.set("stop_reason", trace_.stop_reason);
-    status.set("samples_count", trace_.steps.empty() ? 0 : samples(trace_.steps.back().step));
     log_open_ = false;
-    p_.log->stop("run_stop", status, stopped);
+    p_.log->run_stop(good ? "success" : "aborted", trace_.stop_reason,
+                     place(trace_.steps.empty() ? 0 : trace_.steps.back().step, stopped));
   }
   trace_.evaluation = evaluation_;
   trace_.training = Tally::of(p_.ledger) - begin_ - evaluation_ - replicas_;

@@ -11,9 +11,9 @@
 
 #include "benchmarks/harness/experiment.h"
 #include "benchmarks/harness/live.h"
-#include "benchmarks/harness/mllog.h"
 #include "benchmarks/harness/power.h"
 #include "benchmarks/harness/record.h"
+#include "benchmarks/harness/run_log.h"
 #include "benchmarks/harness/tally.h"
 #include "parallelism/communicator.h"
 #include "training/trainer.h"
@@ -42,7 +42,7 @@ class TimedRun {
     const RunClock& clock;
     const Peak& peak;
     bool scans_data = false;             // the first rank of each process
-    MlLog* log = nullptr;                // rank 0
+    RunLog* log = nullptr;               // rank 0
     LiveLine* live = nullptr;            // rank 0
     std::atomic<bool>* began = nullptr;  // set once the data has been seen to be good
     PowerSampler* power = nullptr;       // the first rank of each host, where there are GPUs
@@ -62,6 +62,7 @@ class TimedRun {
   bool evaluation_due(std::int64_t done) const;
   void check_replicas(std::int64_t done);
   void log_block(bool begin, std::int64_t done);
+  RunLog::Place place(std::int64_t done, double at = -1) const { return {samples(done), done, at}; }
   void log_statistics(std::int64_t done);
   LiveStatus live_status(const StepReport&) const;
   double since_start() const { return p_.clock.seconds() - trace_.start_seconds; }

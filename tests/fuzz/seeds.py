@@ -95,3 +95,20 @@ with tarfile.open(fileobj=archive, mode="w", format=tarfile.GNU_FORMAT) as tar:
     entry.size = 5
     tar.addfile(entry, io.BytesIO(b"words"))
 seed("package", "tar", b"\x01" + archive.getvalue()[:2048])
+
+golden = sorted((root / "tests" / "golden").glob("golden_*.txt"))
+rules = sorted((root / "benchmarks" / "rulesets").glob("*.json"))
+for number, path in enumerate(golden):  # which set it is held against follows from the number
+    lines = path.read_bytes().splitlines(keepends=True)
+    for part in range(0, len(lines), 12):
+        seed("log", f"{path.stem}-{part}", bytes([number + 1]) + b"".join(lines[part:part + 12]))
+odd = (b'\r\n3: :::MLLOG {"time_ms": "1", "key": "seed", "value": {0}, "metadata": {}}\n:::MLLOG {"key": "seed"}:::MLLOG {"time_ms": 1,'
+       b' "key": "opt_name", "value": NaN, "metadata": {}}\n')
+for number in range(1, 7):
+    seed("log", f"odd-{number}", bytes([number]) + odd)
+for path in rules:
+    seed("log", path.name, b"\x00" + odd + b"\xff" + path.read_bytes()[:3500])
+small = {"name": "s", "extends": "common", "benchmarks": {"b": {"runs": 1, "counted": "epoch_num", "keys": [
+    {"key": "seed", "count": "one", "value": {"sum_with": {"key": "opt_name", "total": 3}, "power_of_two_times": 2}}]}}}
+seed("log", "small-set", b"\x00" + odd + b"\xff" + json.dumps(small).encode())
+words("log", [path.read_text()[:20000] for path in rules] + [path.read_text()[:4000] for path in golden], (*big, '":::MLLOG "'))
