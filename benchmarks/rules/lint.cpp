@@ -36,7 +36,7 @@ std::string wanted_text(const Condition& c) {
   if (c.kind == "equals") return shown(c.wanted);
   if (c.kind == "one_of") {
     std::string all = "one of";
-    for (const Json& one : c.wanted.items()) all += " " + one.text();
+    for (const Json& one : c.wanted.items()) all += fmt::format(" {}", one.text());
     return all;
   }
   if (c.kind == "integer") return "an integer";
@@ -191,7 +191,7 @@ class Linter {
       std::string all;
       for (const auto& [name, conditions] : fields) {
         all += (all.empty() ? "" : " and ") + name;
-        for (const Condition& c : conditions) all += " " + wanted_text(c);
+        for (const Condition& c : conditions) all += fmt::format(" {}", wanted_text(c));
         const Json* value = line.metadata.find(name);
         good = good && value && std::all_of(conditions.begin(), conditions.end(), [&](const Condition& c) {
                  return holds(c, *value, line.number);
