@@ -40,6 +40,10 @@ class Stream {
   virtual std::unique_ptr<Event> record() = 0;
   virtual void wait(const Event&) = 0;  // the stream waits, the host does not
   virtual void synchronize() = 0;
+  // Names what the calling thread gives to the stream from here on, for a profiler's picture (NVTX on a GPU); ranges
+  // nest, and nothing is done with them elsewhere.
+  virtual void begin_range(const std::string& /*name*/) {}
+  virtual void end_range() noexcept {}
   // What `work` gives to this stream is kept instead of done. It may neither make the host wait nor touch another
   // stream. Null, and `work` not called, where the device knows no such thing.
   virtual std::unique_ptr<Replay> keep_work(const std::function<void()>& work);

@@ -26,6 +26,17 @@ class HostClock {
   double begin_;
 };
 
+class Range {
+ public:
+  Range(Stream& stream, const std::string& name) : stream_(stream) { stream_.begin_range(name); }
+  ~Range() { stream_.end_range(); }
+  Range(const Range&) = delete;
+  Range& operator=(const Range&) = delete;
+
+ private:
+  Stream& stream_;
+};
+
 void copy_ids(const std::vector<std::int32_t>& from, const Tensor& host, const Tensor& device, Stream& stream) {
   std::copy(from.begin(), from.end(), host.host<std::int32_t>().begin());
   stream.copy(device, host);
@@ -314,6 +325,7 @@ bool Engine::replay_step(const Dataset* data, std::int64_t step) {
 template <class Work>
 void Engine::phase(std::string_view name, Work&& work) {
   if (keeping_) return work();
+  const Range range(*stream_, std::string(name));
   std::unique_ptr<Event> begin = stream_->record();
   work();
   ring_[latest_].phases.push_back({name, std::move(begin), stream_->record()});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cuda/device.h"
 
+#include <nvtx3/nvToolsExt.h>
+
 #include <algorithm>
 #include <memory>
 #include <type_traits>
@@ -181,6 +183,8 @@ class CudaStream : public Stream {
     device_.enter();
     check(cudaStreamSynchronize(stream_));
   }
+  void begin_range(const std::string& name) override { nvtxRangePushA(name.c_str()); }
+  void end_range() noexcept override { nvtxRangePop(); }
   // Other ranks of the process go on meanwhile, so only this thread's calls are held to the rules of capture.
   std::unique_ptr<Replay> keep_work(const std::function<void()>& work) override {
     device_.enter();

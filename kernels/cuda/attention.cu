@@ -162,14 +162,14 @@ Cost CudaOps::attention(Stream& stream, const Tensor& out, const Tensor& log_sum
   if (how.rows * how.q_tokens * how.kv_tokens > 0 && sdpa_supports(q, how))
     sdpa_forward(stream, out, log_sum, q, kv, how);
   else
-    with_type_of(q, [&]<class T>(T) { attend_plainly<T>(stream, out, log_sum, q, kv, how); });
+    with_number_type(q, [&]<class T>(T) { attend_plainly<T>(stream, out, log_sum, q, kv, how); });
   return bill_attention(out, log_sum, q, kv, how, kAttentionBlock);
 }
 
 Cost CudaOps::attention_merge(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& part_out,
                               const Tensor& part_log_sum) const {
   const MergeExtents e = check_attention_merge(stream, out, log_sum, part_out, part_log_sum);
-  with_type_of(out, [&]<class T>(T) {
+  with_number_type(out, [&]<class T>(T) {
     launch(cuda_stream(stream), {blocks_for(e.rows * e.tokens * e.groups * e.queries, kMergeRows), {kWarp, kMergeRows}},
            attention_merge_kernel<T>, e, out.as<T>(), log_sum.as<Real<T>>(), part_out.as<T>(),
            part_log_sum.as<Real<T>>());

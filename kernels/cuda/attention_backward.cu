@@ -225,7 +225,7 @@ Cost CudaOps::attention_backward(Stream& stream, const Tensor& dq, const Tensor&
   if (how.rows * how.q_tokens * how.kv_tokens > 0 && sdpa_supports(q, how))
     sdpa_backward(stream, dq, dkv, dout, out, log_sum, q, kv, how);
   else
-    with_type_of(q, [&]<class T>(T) {
+    with_number_type(q, [&]<class T>(T) {
       const bool packs = heads_in_packs<T>(how) && pack_aligned<kPackOf<T>>(dq.as<T>(), dkv.as<T>(), dout.as<T>(),
                                                                             out.as<T>(), q.as<T>(), kv.as<T>());
       differentiate_plainly<T>(stream, {dq.as<T>(), dkv.as<T>(), dout.as<T>(), out.as<T>(), log_sum.as<Real<T>>(),

@@ -144,13 +144,13 @@ inline unsigned blocks_for(std::int64_t things, std::int64_t each, std::int64_t 
 
 // Null for an absent operand.
 template <class T>
-T* numbers(const Tensor& t) {
+T* address(const Tensor& t) {
   return t ? t.as<T>() : nullptr;
 }
 
 // Calls work(T{}) with T the floating type of `like`.
 template <class F>
-void with_type_of(const Tensor& like, F&& work) {
+void with_number_type(const Tensor& like, F&& work) {
   switch (like.dtype()) {
     case DType::f32:
       return work(float{});
@@ -165,8 +165,8 @@ void with_type_of(const Tensor& like, F&& work) {
 }
 // Calls work(T{}, W{}) with T the floating type of `like` and W that of `sum`: the same, or the wide one.
 template <class F>
-void with_types_of(const Tensor& like, const Tensor& sum, F&& work) {
-  with_type_of(like, [&]<class T>(T one) {
+void with_number_types(const Tensor& like, const Tensor& sum, F&& work) {
+  with_number_type(like, [&]<class T>(T one) {
     if (sum.dtype() == like.dtype())
       work(one, one);
     else

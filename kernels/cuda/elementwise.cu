@@ -183,8 +183,8 @@ __global__ void __launch_bounds__(kWarp* kRowsAtOnce)
 
 Cost CudaOps::convert(Stream& stream, const Tensor& out, const Tensor& in) const {
   check_convert(stream, out, in);
-  with_type_of(out, [&]<class To>(To) {
-    with_type_of(in, [&]<class From>(From) {
+  with_number_type(out, [&]<class To>(To) {
+    with_number_type(in, [&]<class From>(From) {
       over_numbers(stream, Convert(), in.count(), out.as<To>(), static_cast<const From*>(in.as<From>()));
     });
   });
@@ -193,7 +193,7 @@ Cost CudaOps::convert(Stream& stream, const Tensor& out, const Tensor& in) const
 
 Cost CudaOps::add(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b) const {
   check_add(stream, out, a, b);
-  with_types_of(b, out, [&]<class T, class W>(T, W) {
+  with_number_types(b, out, [&]<class T, class W>(T, W) {
     over_numbers(stream, Add(), out.count(), out.as<W>(), static_cast<const W*>(a.as<W>()),
                  static_cast<const T*>(b.as<T>()));
   });
@@ -202,7 +202,7 @@ Cost CudaOps::add(Stream& stream, const Tensor& out, const Tensor& a, const Tens
 
 Cost CudaOps::add_bias(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& bias) const {
   const Extents e = check_add_bias(stream, out, x, bias);
-  with_type_of(out, [&]<class T>(T) {
+  with_number_type(out, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
     const auto start = [&](auto* kernel, std::int64_t pack) {
       const unsigned down = blocks_for(e.rows, kRowsAtOnce, kMostAcross);
@@ -219,7 +219,7 @@ Cost CudaOps::add_bias(Stream& stream, const Tensor& out, const Tensor& x, const
 
 Cost CudaOps::sum_rows(Stream& stream, const Tensor& out, const Tensor& x, Write write) const {
   const Extents e = check_sum_rows(stream, out, x);
-  with_types_of(x, out, [&]<class T, class W>(T, W) {
+  with_number_types(x, out, [&]<class T, class W>(T, W) {
     constexpr int N = kPackOf<T>;
     const bool packs = e.columns % N == 0 && pack_aligned<N>(x.as<T>());
     launch(cuda_stream(stream), {blocks_for(e.columns, kBlockColumns<T>, kMostBlocks), kColumnThreads},
@@ -231,7 +231,7 @@ Cost CudaOps::sum_rows(Stream& stream, const Tensor& out, const Tensor& x, Write
 
 Cost CudaOps::gelu(Stream& stream, const Tensor& out, const Tensor& x) const {
   check_gelu(stream, out, x);
-  with_type_of(out, [&]<class T>(T) {
+  with_number_type(out, [&]<class T>(T) {
     over_numbers(stream, Gelu(), out.count(), out.as<T>(), static_cast<const T*>(x.as<T>()));
   });
   return bill_gelu(out, x);
@@ -239,7 +239,7 @@ Cost CudaOps::gelu(Stream& stream, const Tensor& out, const Tensor& x) const {
 
 Cost CudaOps::gelu_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x) const {
   check_gelu_backward(stream, dx, dy, x);
-  with_type_of(dx, [&]<class T>(T) {
+  with_number_type(dx, [&]<class T>(T) {
     over_numbers(stream, GeluBackward(), dx.count(), dx.as<T>(), static_cast<const T*>(dy.as<T>()),
                  static_cast<const T*>(x.as<T>()));
   });
@@ -248,7 +248,7 @@ Cost CudaOps::gelu_backward(Stream& stream, const Tensor& dx, const Tensor& dy, 
 
 Cost CudaOps::gated_silu(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor& up) const {
   check_gated_silu(stream, out, gate, up);
-  with_type_of(out, [&]<class T>(T) {
+  with_number_type(out, [&]<class T>(T) {
     over_numbers(stream, GatedSilu(), out.count(), out.as<T>(), static_cast<const T*>(gate.as<T>()),
                  static_cast<const T*>(up.as<T>()));
   });
@@ -258,7 +258,7 @@ Cost CudaOps::gated_silu(Stream& stream, const Tensor& out, const Tensor& gate, 
 Cost CudaOps::gated_silu_backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tensor& dy,
                                   const Tensor& gate, const Tensor& up) const {
   check_gated_silu_backward(stream, dgate, dup, dy, gate, up);
-  with_type_of(dgate, [&]<class T>(T) {
+  with_number_type(dgate, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
     const std::int64_t count = dgate.count();
     const bool packs = pack_aligned<N>(dgate.as<T>(), dup.as<T>(), dy.as<T>(), gate.as<T>(), up.as<T>());
@@ -271,7 +271,7 @@ Cost CudaOps::gated_silu_backward(Stream& stream, const Tensor& dgate, const Ten
 Cost CudaOps::dropout(Stream& stream, const Tensor& out, const Tensor& x, const Dropout& how) const {
   check_dropout(stream, out, x, how);
   const std::int64_t rows = x.shape()[0], tokens = x.shape()[1], features = x.shape()[2];
-  with_type_of(out, [&]<class T>(T) {
+  with_number_type(out, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
     launch(cuda_stream(stream), {blocks_for(rows * tokens, kRowsAtOnce), {kWarp, kRowsAtOnce}}, dropout_kernel<T>, rows,
            tokens, features, features % N == 0 && pack_aligned<N>(out.as<T>(), x.as<T>()), out.as<T>(), x.as<T>(), how,

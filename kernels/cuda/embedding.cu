@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kThreads)
 Cost CudaOps::embedding(Stream& stream, const Tensor& out, const Tensor& table, const Tensor& ids,
                         std::int64_t first_row) const {
   const Extents e = check_embedding(stream, out, table, ids, first_row);
-  with_type_of(out, [&]<class T>(T) {
+  with_number_type(out, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
     const bool packs = e.columns % N == 0 && pack_aligned<N>(out.as<T>(), table.as<T>());
     launch(cuda_stream(stream), {blocks_for(e.rows, kRowsAtOnce), {kWarp, kRowsAtOnce}},
@@ -134,7 +134,7 @@ Cost CudaOps::embedding(Stream& stream, const Tensor& out, const Tensor& table, 
 Cost CudaOps::embedding_backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Tensor& ids,
                                  std::int64_t first_row) const {
   const Extents e = check_embedding_backward(stream, dtable, dout, ids, first_row);
-  with_types_of(dout, dtable, [&]<class T, class W>(T, W) {
+  with_number_types(dout, dtable, [&]<class T, class W>(T, W) {
     constexpr int N = kPackOf<T, W>;
     const bool packs = e.columns % N == 0 && pack_aligned<N>(dtable.as<W>()) && pack_aligned<N>(dout.as<T>());
     const std::int64_t pack = packs ? N : 1;

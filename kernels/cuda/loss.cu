@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(kThreads)
 
 Cost CudaOps::cross_entropy_max(Stream& stream, const Tensor& max, const Tensor& logits) const {
   const Extents e = check_cross_entropy_max(stream, max, logits);
-  with_type_of(logits, [&]<class T>(T) {
+  with_number_type(logits, [&]<class T>(T) {
     launch(cuda_stream(stream), {blocks_for(e.rows, 1), kThreads}, cross_entropy_max_kernel<T>, e.rows, e.columns,
            max.as<double>(), logits.as<T>());
   });
@@ -155,7 +155,7 @@ Cost CudaOps::cross_entropy_max(Stream& stream, const Tensor& max, const Tensor&
 Cost CudaOps::cross_entropy_sums(Stream& stream, const Tensor& sums, const Tensor& logits, const Tensor& max,
                                  const Tensor& labels, const CrossEntropy& how) const {
   const Extents e = check_cross_entropy_sums(stream, sums, logits, max, labels, how);
-  with_type_of(logits, [&]<class T>(T) {
+  with_number_type(logits, [&]<class T>(T) {
     launch(cuda_stream(stream), {blocks_for(e.rows, 1), kThreads}, cross_entropy_sums_kernel<T>, e.rows, e.columns,
            sums.as<double>(), logits.as<T>(), max.as<double>(), labels.as<std::int32_t>(), how.first_word);
   });
@@ -174,7 +174,7 @@ Cost CudaOps::cross_entropy_loss(Stream& stream, const Tensor& loss, const Tenso
 Cost CudaOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
                                      const Tensor& sums, const Tensor& labels, const CrossEntropy& how) const {
   const Extents e = check_cross_entropy_backward(stream, dlogits, logits, max, sums, labels, how);
-  with_type_of(logits, [&]<class T>(T) {
+  with_number_type(logits, [&]<class T>(T) {
     const auto past = [](const T* at) { return reinterpret_cast<std::uintptr_t>(at) % kPackBytes; };
     launch(cuda_stream(stream), {blocks_for(e.rows, 1), kThreads}, cross_entropy_backward_kernel<T>, e.rows, e.columns,
            past(dlogits.as<T>()) == past(logits.as<T>()), dlogits.as<T>(), logits.as<T>(), max.as<double>(),

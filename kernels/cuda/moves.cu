@@ -111,7 +111,7 @@ Cost CudaOps::move_block(Stream& stream, const Tensor& out, const Tensor& in, co
   else if (out.dtype() == DType::i32)
     add_block<std::int32_t>(stream, out, in, how);
   else
-    with_type_of(out, [&]<class T>(T) { add_block<T>(stream, out, in, how); });
+    with_number_type(out, [&]<class T>(T) { add_block<T>(stream, out, in, how); });
   return bill_move_block(out, how);
 }
 

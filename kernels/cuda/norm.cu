@@ -195,7 +195,7 @@ void start_rows(Stream& stream, const Extents& e, bool aligned, void (*packs)(P.
 
 Cost CudaOps::norm_sums(Stream& stream, const Tensor& sums, const Tensor& x) const {
   const Extents e = check_norm_sums(stream, sums, x);
-  with_type_of(x, [&]<class T>(T) {
+  with_number_type(x, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
     start_rows<T>(stream, e, pack_aligned<N>(x.as<T>()), norm_sums_kernel<T, N>, norm_sums_kernel<T, 1>,
                   sums.as<double>(), x.as<T>());
@@ -206,10 +206,10 @@ Cost CudaOps::norm_sums(Stream& stream, const Tensor& sums, const Tensor& x) con
 Cost CudaOps::norm(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& sums, const Tensor& gain,
                    const Tensor& bias, const Norm& how) const {
   const Extents e = check_norm(stream, out, x, sums, gain, bias, how);
-  with_type_of(x, [&]<class T>(T) {
+  with_number_type(x, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
-    start_rows<T>(stream, e, pack_aligned<N>(out.as<T>(), x.as<T>(), gain.as<T>(), numbers<T>(bias)), norm_kernel<T, N>,
-                  norm_kernel<T, 1>, out.as<T>(), x.as<T>(), sums.as<double>(), gain.as<T>(), numbers<T>(bias), how);
+    start_rows<T>(stream, e, pack_aligned<N>(out.as<T>(), x.as<T>(), gain.as<T>(), address<T>(bias)), norm_kernel<T, N>,
+                  norm_kernel<T, 1>, out.as<T>(), x.as<T>(), sums.as<double>(), gain.as<T>(), address<T>(bias), how);
   });
   return bill_norm(out, x, sums, gain, bias);
 }
@@ -217,7 +217,7 @@ Cost CudaOps::norm(Stream& stream, const Tensor& out, const Tensor& x, const Ten
 Cost CudaOps::norm_backward_sums(Stream& stream, const Tensor& sums, const Tensor& dy, const Tensor& x,
                                  const Tensor& forward_sums, const Tensor& gain, const Norm& how) const {
   const Extents e = check_norm_backward_sums(stream, sums, dy, x, forward_sums, gain, how);
-  with_type_of(x, [&]<class T>(T) {
+  with_number_type(x, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
     start_rows<T>(stream, e, pack_aligned<N>(dy.as<T>(), x.as<T>(), gain.as<T>()), norm_backward_sums_kernel<T, N>,
                   norm_backward_sums_kernel<T, 1>, sums.as<double>(), dy.as<T>(), x.as<T>(), forward_sums.as<double>(),
@@ -230,7 +230,7 @@ Cost CudaOps::norm_backward(Stream& stream, const Tensor& dx, const Tensor& dy, 
                             const Tensor& forward_sums, const Tensor& backward_sums, const Tensor& gain,
                             const Norm& how, Write write) const {
   const Extents e = check_norm_backward(stream, dx, dy, x, forward_sums, backward_sums, gain, how);
-  with_type_of(x, [&]<class T>(T) {
+  with_number_type(x, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
     start_rows<T>(stream, e, pack_aligned<N>(dx.as<T>(), dy.as<T>(), x.as<T>(), gain.as<T>()),
                   norm_backward_kernel<T, N>, norm_backward_kernel<T, 1>, dx.as<T>(), dy.as<T>(), x.as<T>(),
@@ -245,13 +245,13 @@ Cost CudaOps::norm_backward_parameters(Stream& stream, const Tensor& dgain, cons
   // An absent one takes the other's type.
   const Tensor &gain = dgain ? dgain : dbias, &bias = dbias ? dbias : dgain;
   if (!gain || e.rows == 0) return bill_norm_backward_parameters(dgain, dbias, dy, x, forward_sums);
-  with_types_of(x, gain, [&]<class T, class G>(T, G) {
-    with_types_of(x, bias, [&]<class Same, class B>(Same, B) {
+  with_number_types(x, gain, [&]<class T, class G>(T, G) {
+    with_number_types(x, bias, [&]<class Same, class B>(Same, B) {
       constexpr int N = kPackOf<T>;
       const bool packs = e.columns % N == 0 && pack_aligned<N>(dy.as<T>(), x.as<T>());
       launch(cuda_stream(stream), {blocks_for(e.columns, kBlockColumns<T>, kMostBlocks), kColumnThreads},
              packs ? norm_backward_parameters_kernel<T, G, B, N> : norm_backward_parameters_kernel<T, G, B, 1>, e.rows,
-             e.columns, numbers<G>(dgain), numbers<B>(dbias), dy.as<T>(), x.as<T>(), forward_sums.as<double>(), how);
+             e.columns, address<G>(dgain), address<B>(dbias), dy.as<T>(), x.as<T>(), forward_sums.as<double>(), how);
     });
   });
   return bill_norm_backward_parameters(dgain, dbias, dy, x, forward_sums);

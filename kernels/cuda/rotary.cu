@@ -84,7 +84,7 @@ Cost CudaOps::rotary(Stream& stream, const Tensor& out, const Tensor& x, const R
   check_rotary(stream, out, x, how);
   if (!out.same_place(x)) stream.copy(out, x);
   if (out.count() == 0 || how.heads == 0) return bill_rotary(out, x);
-  with_type_of(out, [&]<class T>(T) {
+  with_number_type(out, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
     const bool packs = how.head / 2 % N == 0 && how.width % N == 0 && pack_aligned<N>(out.as<T>());
     // Rows share a token's angles as long as there are blocks enough.

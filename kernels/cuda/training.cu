@@ -273,7 +273,7 @@ __global__ void __launch_bounds__(kThreads)
 Cost CudaOps::sum_of_squares(Stream& stream, const Tensor& sum, const Tensor& x) const {
   check_sum_of_squares(stream, sum, x);
   if (x.count() == 0) return bill_sum_of_squares(sum, x);
-  with_type_of(x, [&]<class T>(T) {
+  with_number_type(x, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
     const cudaStream_t queue = cuda_stream(stream);
     auto* sums = reinterpret_cast<double*>(cuda_scratch(stream));
@@ -296,7 +296,7 @@ Cost CudaOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& 
 Cost CudaOps::adamw(Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
                     const Tensor& second_moment, const Tensor& scalars, const AdamW& how) const {
   check_adamw(stream, values, gradients, first_moment, second_moment, scalars, how);
-  with_type_of(values, [&]<class T>(T) {
+  with_number_type(values, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
     const std::int64_t count = values.count();
     const bool packs = pack_aligned<N>(values.as<T>(), gradients.as<T>(), first_moment.as<T>(), second_moment.as<T>());
@@ -310,12 +310,12 @@ Cost CudaOps::adamw(Stream& stream, const Tensor& values, const Tensor& gradient
 Cost CudaOps::sgd_momentum(Stream& stream, const Tensor& values, const Tensor& gradients, const Tensor& velocity,
                            const Tensor& scalars, const SgdMomentum& how) const {
   check_sgd_momentum(stream, values, gradients, velocity, scalars, how);
-  with_type_of(values, [&]<class T>(T) {
+  with_number_type(values, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
     const std::int64_t count = values.count();
-    const bool packs = pack_aligned<N>(values.as<T>(), gradients.as<T>(), numbers<T>(velocity));
+    const bool packs = pack_aligned<N>(values.as<T>(), gradients.as<T>(), address<T>(velocity));
     launch(cuda_stream(stream), {blocks_for(count, kThreads * N, kUpdateBlocks), kThreads}, sgd_kernel<T>, count,
-           packs ? count / N * N : 0, values.as<T>(), gradients.as<T>(), numbers<T>(velocity), scalars.as<double>(),
+           packs ? count / N * N : 0, values.as<T>(), gradients.as<T>(), address<T>(velocity), scalars.as<double>(),
            how);
   });
   return bill_sgd_momentum(values, gradients, velocity, scalars);
@@ -325,7 +325,7 @@ Cost CudaOps::lars(Stream& stream, const Tensor& values, const Tensor& gradients
                    const Tensor& norms, const Tensor& scalars, const Lars& how) const {
   check_lars(stream, values, gradients, velocity, norms, scalars, how);
   if (values.count() == 0) return bill_lars(values, gradients, velocity, norms, scalars);
-  with_type_of(values, [&]<class T>(T) {
+  with_number_type(values, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
     const std::int64_t count = values.count();
     const bool packs = pack_aligned<N>(values.as<T>(), gradients.as<T>(), velocity.as<T>());
@@ -342,7 +342,7 @@ Cost CudaOps::lamb_moments(Stream& stream, const Tensor& squares, const Tensor& 
   check_lamb_moments(stream, squares, values, gradients, first_moment, second_moment, scalars, how);
   const Cost bill = bill_lamb_moments(squares, values, gradients, first_moment, second_moment, scalars);
   if (values.count() == 0) return bill;
-  with_type_of(values, [&]<class T>(T) {
+  with_number_type(values, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
     const cudaStream_t queue = cuda_stream(stream);
     const std::int64_t count = values.count();
@@ -360,7 +360,7 @@ Cost CudaOps::lamb_step(Stream& stream, const Tensor& values, const Tensor& firs
                         const Tensor& norms, const Tensor& scalars, const Lamb& how) const {
   check_lamb_step(stream, values, first_moment, second_moment, norms, scalars, how);
   if (values.count() == 0) return bill_lamb_step(values, first_moment, second_moment, norms, scalars);
-  with_type_of(values, [&]<class T>(T) {
+  with_number_type(values, [&]<class T>(T) {
     constexpr int N = kPackOf<T>;
     const std::int64_t count = values.count();
     const bool packs = pack_aligned<N>(values.as<T>(), first_moment.as<T>(), second_moment.as<T>());

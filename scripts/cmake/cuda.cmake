@@ -106,10 +106,10 @@ if(HAVE_CUDA_COMPILER)
   endif()
 endif()
 
-# The back end needs the compiler, the runtime, cuBLASLt and cuDNN, all of them: what is missing is named.
+# The back end needs the compiler, the runtime, its NVTX headers, cuBLASLt and cuDNN, all of them: what is missing is named.
 set(found_all TRUE)
 set(missing "")
-foreach(pair "cuda|runtime" "cublaslt|cuBLASLt" "cudnn|cuDNN 9")
+foreach(pair "cuda|runtime" "nvtx|NVTX" "cublaslt|cuBLASLt" "cudnn|cuDNN 9")
   string(REPLACE "|" ";" pair "${pair}")
   list(GET pair 0 target)
   list(GET pair 1 words)

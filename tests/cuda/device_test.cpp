@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA device itself (core/cuda), on the stand-in: copies between all kinds of devices, accounts, refusals.
 #include <gtest/gtest.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include <vector>
 
@@ -99,6 +100,14 @@ TEST_F(CudaDevices, MessagesNameThePlaceAndTheRuntimesWords) {
   check_quietly(cudaErrorNoKernelImageForDevice);
   check_quietly(cudaErrorCudartUnloading);
   EXPECT_TRUE(contains(testing::internal::GetCapturedStderr(), "CMAKE_CUDA_ARCHITECTURES=native"));
+}
+
+TEST_F(CudaDevices, RangesAreShownToProfilers) {
+  stream->begin_range("forward");
+  EXPECT_EQ(standin::ranges().open, std::vector<std::string>{"forward"});
+  stream->end_range();
+  EXPECT_EQ(standin::ranges().ended.back(), "forward");
+  EXPECT_TRUE(standin::ranges().open.empty());
 }
 
 }  // namespace
