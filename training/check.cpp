@@ -22,6 +22,21 @@ std::string split_by(const Plan& plan, Axis a) {
   return out;
 }
 
+// Counts above the bound of a schedule are refused with the rows of a micro-batch that would do.
+void check_micro_batches(const TrainingConfig& t, const Plan& plan, std::vector<std::string>& faults) {
+  const std::int64_t parts = plan.parts(Axis::batch), chunks = plan.pipeline().chunks;
+  const std::int64_t of_a_rank = t.batch_size / parts, number = of_a_rank / t.micro_batch, most = kMostUnits / chunks;
+  if (number <= most) return;
+  faults.push_back(
+      fmt::format("batch_size {} ({}) / (micro_batch {} ({}) x data ranks {}) makes {} micro-batches a step: at most "
+                  "{} are possible{}; "
+                  "use a training.micro_batch of at least {}{}, or a batch_size of at most {}",
+                  t.batch_size, t.batch_origin, t.micro_batch, t.micro_origin, parts, number, most,
+                  chunks > 1 ? fmt::format(" with {} chunks", chunks) : "", (of_a_rank + most - 1) / most,
+                  of_a_rank < (std::int64_t{1} << 40) ? fmt::format(" that divides {}", of_a_rank) : "",
+                  most * t.micro_batch * parts));
+}
+
 void check_batch(const TrainingConfig& t, const Plan& plan, std::vector<std::string>& faults) {
   const std::int64_t parts = plan.parts(Axis::batch);
   if (t.micro_batch == 0) {
@@ -45,6 +60,7 @@ void check_batch(const TrainingConfig& t, const Plan& plan, std::vector<std::str
         "is not whole; use a batch_size that is a multiple of {}",
         t.batch_size, t.batch_origin, t.micro_batch, t.micro_origin, parts,
         plan.parts(Axis::batch) > 1 ? split_by(plan, Axis::batch) : "no axis for batch", t.batch_size, rows, rows));
+  check_micro_batches(t, plan, faults);
 }
 
 std::string named(const Mesh& mesh, MeshAxes axes) {
@@ -109,13 +125,14 @@ void check_schedule(const TrainingConfig& t, const Plan& plan, std::vector<std::
   const std::int64_t parts = plan.parts(Axis::batch);
   if (t.batch_size / parts < std::max<std::int64_t>(1, t.micro_batch)) return;  // said already
   const std::int64_t rows = t.micro_batch > 0 ? t.micro_batch * parts : t.batch_size;
-  if (t.batch_size % rows != 0) return;
+  if (t.batch_size % rows != 0 || t.batch_size / rows > kMostUnits / plan.pipeline().chunks) return;
   const std::string refusal = refusal_of(plan.pipeline().schedule, plan.stages(), t.batch_size / rows);
   if (refusal.empty()) return;
   std::string legal;  // micro-batches whose number the stages divide
-  for (std::int64_t n = plan.stages(); n <= t.batch_size / parts; n += plan.stages())
-    if (t.batch_size / parts % n == 0)
-      legal += fmt::format("{}{}", legal.empty() ? "" : ", ", t.batch_size / parts / n);
+  const std::int64_t of_a_rank = t.batch_size / parts, most = kMostUnits / plan.pipeline().chunks;
+  int listed = 0;
+  for (std::int64_t n = plan.stages(); n <= std::min(of_a_rank, most) && listed < 24; n += plan.stages())
+    if (of_a_rank % n == 0) legal += fmt::format("{}{}", listed++ ? ", " : "", of_a_rank / n);
   faults.push_back(fmt::format(
       "{} (batch_size {} / (micro_batch {} x data ranks {})); {}", refusal, t.batch_size, rows / parts, parts,
       legal.empty() ? fmt::format("with this batch_size there is none: use a multiple of {}", parts * plan.stages())

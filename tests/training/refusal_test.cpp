@@ -46,6 +46,16 @@ TEST(Refusal, NumbersThatNoMachineHas) {
   says(refusal(R"({"mesh": [["a", 16777216], ["b", 16777216], ["c", 16777216]], "axes": {}})", 4),
        {"axis \"b\"", "281474976710656 places"});
 }
+// Once a crash: their number passed through 32 bits.
+TEST(Refusal, MoreMicroBatchesThanAScheduleHolds) {
+  for (const std::int64_t batch : {std::int64_t{2147483648}, std::int64_t{1000000000000}})
+    says(refusal("{}", 1, {}, {{"batch_size", batch}, {"micro_batch", 1}}),
+         {std::to_string(batch) + " micro-batches a step", "at most 1000000", "batch_size of at most 1000000",
+          batch == 2147483648 ? "micro_batch of at least 2148 that divides 2147483648" : "of at least 1000000 that"});
+  says(refusal(R"({"mesh": [["pipe", 2]], "pipeline": {"schedule": "interleaved", "chunks": 2}})", 2, {},
+               {{"batch_size", 1000002}, {"micro_batch", 1}}),
+       {"1000002 micro-batches a step", "at most 500000 are possible with 2 chunks"});
+}
 TEST(Refusal, ABatchThatCannotBeCut) {
   says(refusal(R"({"mesh": [["data", 3]], "axes": {"batch": "data"}})", 3),
        {"batch_size 8", "3 equal parts", "multiple of 3"});
