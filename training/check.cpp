@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every fault of a workload on a world of this size, found before anything is allocated, all at once.
 #include <algorithm>
+#include <numeric>
+#include <string_view>
 
 #include "core/error.h"
 #include "core/faults.h"
@@ -145,6 +147,20 @@ std::vector<MeshAxis> mesh_of(const Json& strategy, int ranks) { return mesh_axe
 
 namespace {
 
+// Both would cut heads over the same mesh axis.
+void check_turn_beside_passing(const Json& strategy, const Plan& plan, std::vector<std::string>& faults) {
+  const Json* passing = strategy.find("passing");
+  if (!passing || plan.context().attention != KeyExchange::turn) return;
+  for (const Json& row : passing->items()) {
+    const int m = plan.mesh().find(row.at(2).string());
+    if (row.at(1).string() == name_of(Axis::heads) && m >= 0 && (plan.context_axes() & bit(m)))
+      faults.push_back(
+          fmt::format("{}: the row {} of \"passing\" puts heads on mesh axis \"{}\", where \"turn\" of "
+                      "\"context.attention\" already puts them: take the row out, or use \"gather\" or \"ring\"",
+                      row.origin(), row.text(), row.at(2).string()));
+  }
+}
+
 void check_sizes(const Workload& w, const ModelDescription& model, const Plan& plan, std::vector<std::string>& faults) {
   check_batch(w.training, plan, faults);
   const std::vector<Requirement> needs = model.requirements();
@@ -166,6 +182,7 @@ void check_sizes(const Workload& w, const ModelDescription& model, const Plan& p
   check_passing_heads(model, plan, faults);
   check_replicated_heads(model, plan, faults);
   check_schedule(w.training, plan, faults);
+  check_turn_beside_passing(w.strategy, plan, faults);
 }
 
 }  // namespace
@@ -180,7 +197,21 @@ void check_by_walking(const Workload& w, const Mesh& mesh, std::vector<std::stri
   Ledger ledger;
   try {
     const Engine engine(w, mesh, *device, *ops, ledger, nullptr);
+    const PipelineReport p = engine.pipeline();
+    const std::int64_t layers = std::accumulate(p.layers.begin(), p.layers.end(), std::int64_t{0});
+    if (p.chunks > 1 && p.chunks > layers)
+      faults.push_back(
+          fmt::format("\"pipeline.chunks\" is {}, but the model has {} layers: {}", p.chunks, layers,
+                      layers >= 2 ? fmt::format("use from 2 to {} chunks", layers) : "use schedule \"1f1b\""));
+  } catch (const std::bad_alloc&) {
+    faults.push_back(
+        "memory ran out while the model was walked without numbers: use fewer layers or micro-batches, or free memory");
   } catch (const Error& error) {
+    const std::string_view text = error.what();
+    if (text.find("64 bits") != text.npos || text.find("out of memory") != text.npos) {  // no fault of the placements
+      faults.push_back(fmt::format("the sizes of model and batch cannot be counted: {}; use smaller ones", text));
+      return;
+    }
     const Json* axes = w.strategy.find("axes");
     const std::string& origin = axes ? axes->origin() : w.strategy.origin();
     faults.push_back(

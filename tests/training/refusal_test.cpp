@@ -114,6 +114,34 @@ TEST(Refusal, PipelinesThatCannotRun) {
   says(refusal(R"({"mesh": [["pipe", 2]], "axes": {"batch": "pipe"}, "pipeline": {"axis": "pipe"}})", 2),
        {"carries the pipeline's stages", "model axis \"batch\""});
 }
+TEST(Refusal, WhatIsSaidTwiceOrChangesNothing) {
+  says(refusal(R"({"overlap": ["send", "send"], "may_gather": ["embed", "embed"]})", 1),
+       {"\"overlap\" names \"send\" twice", "\"may_gather\" names \"embed\" twice"});
+  says(refusal(
+           R"({"mesh": [["x", 2]], "axes": {"mlp": "x"}, "passing": [["mlp", "heads", "x"], ["mlp", "heads", "x"]]})",
+           2),
+       {"\"passing\" names", "twice"});
+  says(refusal(R"({"store": {"keep_gathered": true}})", 1), {"keep_gathered", "\"store.weights\" names no mesh axis"});
+  says(refusal(R"({"overlap": 3, "may_gather": 3, "passing": 3})", 1),
+       {"\"overlap\" is an integer, wanted a list", "\"may_gather\" is an", "\"passing\" is an"});
+}
+TEST(Refusal, MoreChunksThanLayers) {
+  const char* const table = R"({"mesh": [["pipe", 2]], "pipeline": {"schedule": "interleaved", "chunks": 4}})";
+  says(refusal(table, 2, {{"layers", 3}}, {{"micro_batch", 4}}),
+       {"\"pipeline.chunks\" is 4, but the model has 3 layers", "use from 2 to 3 chunks"});
+}
+TEST(Refusal, SizesBeyondCountingAreNoFaultOfThePlacements) {
+  const std::int64_t huge = std::int64_t{1} << 31;
+  const std::string text = refusal("{}", 1, {{"embed", huge}, {"mlp", huge}});
+  says(text, {"the sizes of model and batch cannot be counted", "64 bits"});
+  EXPECT_FALSE(contains(text, "placements do not go together")) << text;
+}
+TEST(Refusal, ATurnBesideAPassingRowOfHeads) {
+  says(refusal(R"({"mesh": [["c", 2]], "axes": {"sequence": "c"}, "context": {"attention": "turn"},
+                   "passing": [["mlp", "heads", "c"]]})",
+               2),
+       {"table.json:", "[\"mlp\",\"heads\",\"c\"]", "\"turn\" of \"context.attention\" already puts them"});
+}
 TEST(Refusal, WordsOfTheGrammarThatAreNotKnown) {
   says(refusal(R"({"recompute": "some"})", 1), {"some", "none", "selective", "full"});
   says(refusal(R"({"sum": "twice"})", 1), {"twice", "together", "axis_by_axis"});
