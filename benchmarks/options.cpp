@@ -103,6 +103,11 @@ CLI::Validator whole(std::int64_t least, std::int64_t most = std::numeric_limits
       "");
 }
 
+// An empty word would pass for an option that was not given.
+CLI::Validator some() {
+  return CLI::Validator([](std::string& word) { return std::string(word.empty() ? "is empty" : ""); }, "");
+}
+
 CLI::Validator real(bool zero_too) {
   return CLI::Validator(
       [zero_too](std::string& word) -> std::string {
@@ -199,7 +204,8 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
   app.add_option("--links", run.links,
                  "BYTES_PER_S[,SECONDS]: slow every message down to links of this bandwidth and latency (0 if left "
                  "out); evidence is then "
-                 "\"emulated\", never a timed claim");
+                 "\"emulated\", never a timed claim")
+      ->check(some());
   add_gpu_options(app, run.gpus);
   app.add_flag("--dry-run", run.dry_run,
                "print the resolved suite with the origin of each value, and the plan; train nothing");

@@ -12,12 +12,14 @@
 #include "core/error.h"
 #include "parallelism/forwarding_communicator.h"
 #include "parallelism/message.h"
+#include "parallelism/world.h"
 
 namespace quadrille {
 
 Links links_from(const Json& json) {
   Reader reader(json, "links");
-  const Links links{reader.number("bandwidth_bytes_per_s"), reader.number("latency_s", 0)};
+  const Links links{.bandwidth_bytes_per_s = reader.number("bandwidth_bytes_per_s"),
+                    .latency_s = reader.number("latency_s", 0)};
   reader.done();
   require(links.bandwidth_bytes_per_s > 0, "links.bandwidth_bytes_per_s is {}: more than 0 is wanted",
           links.bandwidth_bytes_per_s);
@@ -94,11 +96,16 @@ class Line {
   struct Passage {
     double goal = 0, earliest = 0;  // of the bytes; of the whole message, as if it were alone
   };
+  // Of a message that has the link for itself.
+  double seconds_alone(double bytes, int steps) const {
+    return links_.latency_s * steps + bytes / links_.bandwidth_bytes_per_s;
+  }
+  const Links& links() const { return links_; }
   Passage begin(double bytes, int steps) {
     const std::lock_guard lock(mutex_);
     const double now = this->now();
     changed_.notify_all();  // the others are slower from now on
-    return {shared_.begin(now, bytes), now + links_.latency_s * steps + bytes / links_.bandwidth_bytes_per_s};
+    return {shared_.begin(now, bytes), now + seconds_alone(bytes, steps)};
   }
   void wait(const Passage& passage) {
     std::unique_lock lock(mutex_);
@@ -170,7 +177,9 @@ class OverLinks : public ForwardingCommunicator {
   void slowed(const Header& header, int steps, Message message) {
     const std::string kind = kind_of(header);
     const double begin = ledger_ ? ledger_->now() : 0, booked = seconds_booked(kind);
-    const Line::Passage passage = line_->begin(ring_traffic(header, rank(), size()).bytes, steps);
+    const double bytes = ring_traffic(header, rank(), size()).bytes;
+    refuse_too_slow(kind, bytes, steps);
+    const Line::Passage passage = line_->begin(bytes, steps);
     message();
     const double own_end = ledger_ ? ledger_->now() : 0;
     line_->wait(passage);
@@ -178,6 +187,18 @@ class OverLinks : public ForwardingCommunicator {
     const double end = ledger_->now(), added = end - begin - (seconds_booked(kind) - booked);
     ledger_->message(kind, name(), {0, 0, 0, added, added});
     if (ledger_->keeps_entries()) ledger_->entry({Entry::Kind::message, kind + " (link)", name(), {}, own_end, end});
+  }
+  // All ranks of a collective find the same; who receives from a rank that has found it hears of it.
+  void refuse_too_slow(const std::string& kind, double bytes, int steps) const {
+    const Links& links = line_->links();
+    const double seconds = line_->seconds_alone(bytes, steps);
+    if (seconds <= links.timeout_s) return;
+    throw WorldFailure(
+        fmt::format("the emulated links are too slow: {} over {} sends {} bytes in {} step{} and needs {:.4g} s at {} "
+                    "bytes/s and {} s of latency, but ranks wait {} s at most; give --links more bytes per second or "
+                    "less latency, or a --timeout above {:.4g}",
+                    kind, name(), bytes, steps, steps == 1 ? "" : "s", seconds, links.bandwidth_bytes_per_s,
+                    links.latency_s, links.timeout_s, seconds));
   }
   double seconds_booked(const std::string& kind) const {
     if (!ledger_) return 0;

@@ -16,6 +16,7 @@ namespace quadrille {
 struct Links {
   double bandwidth_bytes_per_s = 0;  // at which one rank sends, all its messages together
   double latency_s = 0;              // of one step of a ring
+  double timeout_s = 60;             // a message that would need longer even alone is refused: its ranks would give up
 };
 Links links_from(const Json&);                 // {"bandwidth_bytes_per_s": 1e9, "latency_s": 1e-5}; throws Error
 Links links_from_text(std::string_view text);  // "1e9,1e-5"; the latency may be left out; throws Error

@@ -15,6 +15,21 @@ namespace {
 
 constexpr std::array<std::string_view, 7> kAxisNames = {"none", "batch", "sequence", "embed", "heads", "mlp", "vocab"};
 
+// What a list says twice was meant to be something else.
+void refuse_twice(const Json& list, std::string_view key, std::vector<std::string>& faults) {
+  const Json::Array& items = list.items();
+  for (std::size_t i = 0; i < items.size(); ++i)
+    if (std::find(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(i), items[i]) !=
+        items.begin() + static_cast<std::ptrdiff_t>(i))
+      faults.push_back(
+          fmt::format("{}: \"{}\" names {} twice: leave one out", items[i].origin(), key, items[i].text()));
+}
+
+// A list under a key of the strategy: the message of a wrong type names the key.
+void require_list(const Json& value, std::string_view key) {
+  require(value.is_array(), "{}: \"{}\" is {}, wanted a list", value.origin(), key, value.kind());
+}
+
 }  // namespace
 
 std::string_view name_of(Axis a) { return kAxisNames[static_cast<std::size_t>(a)]; }
@@ -63,6 +78,8 @@ Plan::Plan(const Json& table, const Mesh& mesh) : mesh_(mesh), may_gather_{Axis:
   if (const Json* passing = reader.value("passing")) collect_faults(faults, [&] { read_passing(*passing, faults); });
   if (const Json* gather = reader.value("may_gather"))
     collect_faults(faults, [&] {
+      require_list(*gather, "may_gather");
+      refuse_twice(*gather, "may_gather", faults);
       for (const Json& name : gather->items()) collect_faults(faults, [&] { may_gather_.push_back(axis_from(name)); });
     });
   collect_faults(faults, [&] { read_context(reader.value("context"), faults); });
@@ -103,6 +120,11 @@ void Plan::read_store(const Json& object, std::vector<std::string>& faults) {
   store_.optimizer = read_store_axes(reader.value("optimizer"), faults);
   collect_faults(faults, [&] { store_.keep_gathered = reader.boolean("keep_gathered", false); });
   collect_faults(faults, [&] { reader.done(); });
+  if (store_.keep_gathered && store_.weights == 0)
+    faults.push_back(
+        fmt::format("{}: \"store.keep_gathered\" is true, but \"store.weights\" names no mesh axis, so nothing is "
+                    "gathered: name one there, or leave keep_gathered out",
+                    object.origin()));
   const auto nests = [&](MeshAxes inner, const char* inner_name, MeshAxes outer, const char* outer_name) {
     if (const MeshAxes missing = inner & ~outer)
       faults.push_back(
@@ -163,6 +185,8 @@ void Plan::read_overlap(const Json& list, std::vector<std::string>& faults) {
           "\"send\"",
           name.origin(), what);
   };
+  require_list(list, "overlap");
+  refuse_twice(list, "overlap", faults);
   for (const Json& name : list.items()) collect_faults(faults, [&] { read(name); });
 }
 
@@ -219,6 +243,8 @@ void Plan::read_passing(const Json& passing, std::vector<std::string>& faults) {
     passing_.push_back({made, axis, m, row.origin()});
     may_gather_.push_back(axis);
   };
+  require_list(passing, "passing");
+  refuse_twice(passing, "passing", faults);
   for (const Json& row : passing.items()) collect_faults(faults, [&] { read(row); });
 }
 

@@ -56,11 +56,13 @@ std::string refusal_of(Schedule schedule, int stages, std::int64_t micro_batches
       stages, micro_batches, stages);
 }
 
-std::vector<Task> tasks_of(Schedule schedule, int stage, int stages, int chunks, int micro_batches) {
+std::vector<Task> tasks_of(Schedule schedule, int stage, int stages, int chunks, std::int64_t micro_batches) {
   const std::string refusal = refusal_of(schedule, stages, micro_batches);
   require(refusal.empty(), "{}", refusal);
+  require(micro_batches <= kMostUnits / chunks, "{} micro-batches of {} chunks are more than {} units of work a step",
+          micro_batches, chunks, kMostUnits);
   const int group = schedule == Schedule::interleaved ? stages : 1;
-  const int units = micro_batches * chunks, before = warm_up(schedule, stage, stages, chunks, units);
+  const int units = static_cast<int>(micro_batches * chunks), before = warm_up(schedule, stage, stages, chunks, units);
   std::vector<Task> tasks;
   for (int k = 0; k < before; ++k) tasks.push_back(unit(Way::forward, k, group, chunks));
   for (int k = before; k < units; ++k) {
@@ -89,7 +91,7 @@ int in_flight(const std::vector<Task>& tasks) {
   return static_cast<int>(most);
 }
 
-double bubble_share(Schedule schedule, int stages, int chunks, int micro_batches) {
+double bubble_share(Schedule schedule, int stages, int chunks, std::int64_t micro_batches) {
   const int runs = stages * chunks;
   std::vector<std::vector<Task>> tasks;
   for (int s = 0; s < stages; ++s) tasks.push_back(tasks_of(schedule, s, stages, chunks, micro_batches));
@@ -127,7 +129,7 @@ double bubble_share(Schedule schedule, int stages, int chunks, int micro_batches
             "a schedule of {} stages, {} chunks and {} micro-batches waits for itself: please report this", stages,
             chunks, micro_batches);
   const double end = *std::max_element(free_at.begin(), free_at.end());
-  return 1 - 2.0 * micro_batches * chunks / end;
+  return 1 - 2.0 * static_cast<double>(micro_batches * chunks) / end;
 }
 
 }  // namespace quadrille

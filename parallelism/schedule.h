@@ -12,6 +12,9 @@
 
 namespace quadrille {
 
+// Work units of a rank in one step, micro-batches x chunks: more are refused (their list alone would fill memory).
+constexpr std::int64_t kMostUnits = 1'000'000;
+
 struct Task {
   enum class Kind : std::uint8_t { forward, backward } kind = Kind::forward;
   int micro_batch = 0;
@@ -19,8 +22,9 @@ struct Task {
   bool operator==(const Task&) const = default;
 };
 
-// The tasks of one stage. Throws Error: an interleaved schedule whose stages do not divide the micro-batches.
-std::vector<Task> tasks_of(Schedule, int stage, int stages, int chunks, int micro_batches);
+// The tasks of one stage. Throws Error: more units than kMostUnits; an interleaved schedule whose stages do not divide
+// the micro-batches.
+std::vector<Task> tasks_of(Schedule, int stage, int stages, int chunks, std::int64_t micro_batches);
 // Empty when the schedule can run so many micro-batches; else what was found and what is wanted.
 std::string refusal_of(Schedule, int stages, std::int64_t micro_batches);
 // How many micro-batches are begun and not done at the same time, at most.
@@ -28,6 +32,6 @@ int in_flight(const std::vector<Task>&);
 
 // The share of time that stages idle when every forward and backward of a run of layers takes unit time, found by
 // playing the tasks of all stages: (p-1)/(m+p-1), interleaved (p-1)/(vm+p-1).
-double bubble_share(Schedule, int stages, int chunks, int micro_batches);
+double bubble_share(Schedule, int stages, int chunks, std::int64_t micro_batches);
 
 }  // namespace quadrille

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every fault of a workload on a world of this size, found before anything is allocated, all at once.
 #include <algorithm>
+#include <numeric>
+#include <string_view>
 
 #include "core/error.h"
 #include "core/faults.h"
@@ -20,6 +22,21 @@ std::string split_by(const Plan& plan, Axis a) {
     if (plan.rests_on(a, m))
       out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", plan.mesh().name(m), plan.mesh().extent(m));
   return out;
+}
+
+// Counts above the bound of a schedule are refused with the rows of a micro-batch that would do.
+void check_micro_batches(const TrainingConfig& t, const Plan& plan, std::vector<std::string>& faults) {
+  const std::int64_t parts = plan.parts(Axis::batch), chunks = plan.pipeline().chunks;
+  const std::int64_t of_a_rank = t.batch_size / parts, number = of_a_rank / t.micro_batch, most = kMostUnits / chunks;
+  if (number <= most) return;
+  faults.push_back(
+      fmt::format("batch_size {} ({}) / (micro_batch {} ({}) x data ranks {}) makes {} micro-batches a step: at most "
+                  "{} are possible{}; "
+                  "use a training.micro_batch of at least {}{}, or a batch_size of at most {}",
+                  t.batch_size, t.batch_origin, t.micro_batch, t.micro_origin, parts, number, most,
+                  chunks > 1 ? fmt::format(" with {} chunks", chunks) : "", (of_a_rank + most - 1) / most,
+                  of_a_rank < (std::int64_t{1} << 40) ? fmt::format(" that divides {}", of_a_rank) : "",
+                  most * t.micro_batch * parts));
 }
 
 void check_batch(const TrainingConfig& t, const Plan& plan, std::vector<std::string>& faults) {
@@ -45,6 +62,7 @@ void check_batch(const TrainingConfig& t, const Plan& plan, std::vector<std::str
         "is not whole; use a batch_size that is a multiple of {}",
         t.batch_size, t.batch_origin, t.micro_batch, t.micro_origin, parts,
         plan.parts(Axis::batch) > 1 ? split_by(plan, Axis::batch) : "no axis for batch", t.batch_size, rows, rows));
+  check_micro_batches(t, plan, faults);
 }
 
 std::string named(const Mesh& mesh, MeshAxes axes) {
@@ -109,13 +127,14 @@ void check_schedule(const TrainingConfig& t, const Plan& plan, std::vector<std::
   const std::int64_t parts = plan.parts(Axis::batch);
   if (t.batch_size / parts < std::max<std::int64_t>(1, t.micro_batch)) return;  // said already
   const std::int64_t rows = t.micro_batch > 0 ? t.micro_batch * parts : t.batch_size;
-  if (t.batch_size % rows != 0) return;
+  if (t.batch_size % rows != 0 || t.batch_size / rows > kMostUnits / plan.pipeline().chunks) return;
   const std::string refusal = refusal_of(plan.pipeline().schedule, plan.stages(), t.batch_size / rows);
   if (refusal.empty()) return;
   std::string legal;  // micro-batches whose number the stages divide
-  for (std::int64_t n = plan.stages(); n <= t.batch_size / parts; n += plan.stages())
-    if (t.batch_size / parts % n == 0)
-      legal += fmt::format("{}{}", legal.empty() ? "" : ", ", t.batch_size / parts / n);
+  const std::int64_t of_a_rank = t.batch_size / parts, most = kMostUnits / plan.pipeline().chunks;
+  int listed = 0;
+  for (std::int64_t n = plan.stages(); n <= std::min(of_a_rank, most) && listed < 24; n += plan.stages())
+    if (of_a_rank % n == 0) legal += fmt::format("{}{}", listed++ ? ", " : "", of_a_rank / n);
   faults.push_back(fmt::format(
       "{} (batch_size {} / (micro_batch {} x data ranks {})); {}", refusal, t.batch_size, rows / parts, parts,
       legal.empty() ? fmt::format("with this batch_size there is none: use a multiple of {}", parts * plan.stages())
@@ -127,6 +146,20 @@ void check_schedule(const TrainingConfig& t, const Plan& plan, std::vector<std::
 std::vector<MeshAxis> mesh_of(const Json& strategy, int ranks) { return mesh_axes(strategy, ranks); }
 
 namespace {
+
+// Both would cut heads over the same mesh axis.
+void check_turn_beside_passing(const Json& strategy, const Plan& plan, std::vector<std::string>& faults) {
+  const Json* passing = strategy.find("passing");
+  if (!passing || plan.context().attention != KeyExchange::turn) return;
+  for (const Json& row : passing->items()) {
+    const int m = plan.mesh().find(row.at(2).string());
+    if (row.at(1).string() == name_of(Axis::heads) && m >= 0 && (plan.context_axes() & bit(m)))
+      faults.push_back(
+          fmt::format("{}: the row {} of \"passing\" puts heads on mesh axis \"{}\", where \"turn\" of "
+                      "\"context.attention\" already puts them: take the row out, or use \"gather\" or \"ring\"",
+                      row.origin(), row.text(), row.at(2).string()));
+  }
+}
 
 void check_sizes(const Workload& w, const ModelDescription& model, const Plan& plan, std::vector<std::string>& faults) {
   check_batch(w.training, plan, faults);
@@ -149,6 +182,7 @@ void check_sizes(const Workload& w, const ModelDescription& model, const Plan& p
   check_passing_heads(model, plan, faults);
   check_replicated_heads(model, plan, faults);
   check_schedule(w.training, plan, faults);
+  check_turn_beside_passing(w.strategy, plan, faults);
 }
 
 }  // namespace
@@ -163,7 +197,21 @@ void check_by_walking(const Workload& w, const Mesh& mesh, std::vector<std::stri
   Ledger ledger;
   try {
     const Engine engine(w, mesh, *device, *ops, ledger, nullptr);
+    const PipelineReport p = engine.pipeline();
+    const std::int64_t layers = std::accumulate(p.layers.begin(), p.layers.end(), std::int64_t{0});
+    if (p.chunks > 1 && p.chunks > layers)
+      faults.push_back(
+          fmt::format("\"pipeline.chunks\" is {}, but the model has {} layers: {}", p.chunks, layers,
+                      layers >= 2 ? fmt::format("use from 2 to {} chunks", layers) : "use schedule \"1f1b\""));
+  } catch (const std::bad_alloc&) {
+    faults.push_back(
+        "memory ran out while the model was walked without numbers: use fewer layers or micro-batches, or free memory");
   } catch (const Error& error) {
+    const std::string_view text = error.what();
+    if (text.find("64 bits") != text.npos || text.find("out of memory") != text.npos) {  // no fault of the placements
+      faults.push_back(fmt::format("the sizes of model and batch cannot be counted: {}; use smaller ones", text));
+      return;
+    }
     const Json* axes = w.strategy.find("axes");
     const std::string& origin = axes ? axes->origin() : w.strategy.origin();
     faults.push_back(

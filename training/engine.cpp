@@ -97,21 +97,19 @@ void Engine::open_pipeline() {
   tasks_ = tasks_of(pipeline.schedule, plan_.stage(), plan_.stages(), pipeline.chunks, micro_batches());
   if (plan_.stages() > 1) onwards_.emplace(plan_, 1, ledger_), backwards_.emplace(plan_, -1, ledger_);
   const std::int64_t rows = own_rows(rows_per_micro_batch_).count, tokens = model_->tokens();
-  const int under_way = may_replay() ? micro_batches() : in_flight(tasks_);
-  for (int i = 0; i < under_way; ++i)
+  const std::int64_t under_way = may_replay() ? micro_batches() : in_flight(tasks_);
+  for (std::int64_t i = 0; i < under_way; ++i)
     fed_.push_back({device_.empty({rows, tokens}, DType::i32), device_.empty({rows, tokens}, DType::i32)});
-  for (int i = 0; i < 2 * micro_batches() * pipeline.chunks; ++i)
+  const std::int64_t staged = device_.holds_numbers() ? 2 * micro_batches() * pipeline.chunks : 0;
+  for (std::int64_t i = 0; i < staged; ++i)
     staged_.push_back({{host_->empty({rows, tokens}, DType::i32), host_->empty({rows, tokens}, DType::i32)}, {}});
 }
 
 PipelineReport Engine::pipeline() const {
   const Pipeline& p = plan_.pipeline();
-  PipelineReport report{plan_.stages(),
-                        p.chunks,
-                        std::string(name_of(p.schedule)),
-                        {},
-                        micro_batches(),
-                        bubble_share(p.schedule, plan_.stages(), p.chunks, micro_batches())};
+  // The closed form of bubble_share, which plays every task of all stages: too long for thousands of micro-batches.
+  const double others = plan_.stages() - 1, idle = others / (static_cast<double>(p.chunks * micro_batches()) + others);
+  PipelineReport report{plan_.stages(), p.chunks, std::string(name_of(p.schedule)), {}, micro_batches(), idle};
   for (const Slice& run : runs_) {
     std::int64_t layers = 0;
     for (std::int64_t b = run.first; b < run.end(); ++b) layers += blocks_[static_cast<std::size_t>(b)]->is_layer();
@@ -301,7 +299,8 @@ bool Engine::replay_step(const Dataset* data, std::int64_t step) {
   constexpr std::int64_t kStepsBefore = 2;
   if (!may_replay() || steps_done_ < kStepsBefore) return false;
   loaded_.clear();
-  for (int m = 0; m < micro_batches(); ++m) loaded_.push_back(next_rows(data, step, {Task::Kind::forward, m, 0}));
+  for (int m = 0; m < static_cast<int>(micro_batches()); ++m)
+    loaded_.push_back(next_rows(data, step, {Task::Kind::forward, m, 0}));
   const bool first = !replay_;
   if (first) {
     const Work before = ledger_.work();

@@ -69,7 +69,7 @@ class Engine {
   bool replay_step(const Dataset*, std::int64_t step);
   void send_settings(std::int64_t step);
   Batch rows_of(const Dataset*, std::int64_t step, std::int64_t micro, std::int64_t rows) const;
-  int micro_batches() const { return static_cast<int>(workload_.training.batch_size / rows_per_micro_batch_); }
+  std::int64_t micro_batches() const { return workload_.training.batch_size / rows_per_micro_batch_; }
   Slice own_rows(std::int64_t rows) const;
   int run_of(int chunk) const { return chunk * plan_.stages() + plan_.stage(); }
   bool at_an_end(int run) const { return run == 0 || run + 1 == static_cast<int>(runs_.size()); }

@@ -52,7 +52,7 @@ struct PipelineReport {
   int stages = 1, chunks = 1;
   std::string schedule;              // "1f1b"
   std::vector<std::int64_t> layers;  // of each run of blocks, in the model's order; run r lies on stage r mod stages
-  int micro_batches = 1;             // of a step
+  std::int64_t micro_batches = 1;    // of a step
   double bubble = 0;                 // share of time that stages idle if every run took the same time
 };
 

@@ -22,14 +22,22 @@ int key_value_replicas(const Experiment& experiment) {
 
 std::string pipeline_text(const PipelineReport& p) {
   if (p.stages == 1) return "";
-  const bool empty = std::find(p.layers.begin(), p.layers.end(), 0) != p.layers.end();
+  // Run r lies on stage r mod stages: a stage without any layer is one too many, an empty run beside others is a chunk.
+  std::vector<std::int64_t> of_stage(static_cast<std::size_t>(p.stages));
+  for (std::size_t r = 0; r < p.layers.size(); ++r) of_stage[r % of_stage.size()] += p.layers[r];
+  const auto none = [](const std::vector<std::int64_t>& layers) {
+    return std::find(layers.begin(), layers.end(), 0) != layers.end();
+  };
   return fmt::format(
       "  {} stages, schedule {}{}, {} micro-batch{} a step\n  layers of each {}: {}{}\n  idle {:.1f} % if all took the "
       "same time\n",
       p.stages, p.schedule, p.chunks > 1 ? fmt::format(" with {} runs of layers per stage", p.chunks) : "",
       p.micro_batches, p.micro_batches == 1 ? "" : "es",
       p.chunks > 1 ? fmt::format("run (run r on stage r mod {})", p.stages) : "stage", fmt::join(p.layers, ", "),
-      empty ? "\n  a stage without layers only passes on: fewer stages would do" : "", 100 * p.bubble);
+      none(of_stage)   ? "\n  a stage without layers only passes on: fewer stages would do"
+      : none(p.layers) ? "\n  a run without layers only passes on: fewer chunks would do"
+                       : "",
+      100 * p.bubble);
 }
 
 std::string replicas_text(int replicas) {

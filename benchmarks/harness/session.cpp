@@ -155,7 +155,11 @@ class RankSession {
     Ledger ledger(!session_.options.trace.empty());
     auto base = world_->split([](int) { return 0; }, "world");
     base = device_->world(std::move(base));
-    if (!session_.options.links.empty()) base = over_links(std::move(base), links_from_text(session_.options.links));
+    if (!session_.options.links.empty()) {
+      Links links = links_from_text(session_.options.links);
+      links.timeout_s = session_.options.timeout_seconds;
+      base = over_links(std::move(base), links);
+    }
     const StrategyMesh crew(std::move(base), workload.strategy, ledger);
     const Mesh& mesh = crew.mesh();
     const double connected = session_.clock.seconds();

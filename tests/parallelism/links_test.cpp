@@ -53,6 +53,22 @@ TEST(Links, AreReadStrictly) {
     EXPECT_THROW(links_from(parse_json(wrong, "t")), Error) << wrong;
 }
 
+// Once they slept on for as long as the link wanted.
+TEST(Links, ThatNoMessageCouldPassInTimeAreRefusedAtOnce) {
+  WorldOptions options;
+  options.ranks = 2;
+  const std::string text = message_of([&] {
+    run_threads(options, [](World world) {
+      const auto slow = over_links(std::move(world), {.bandwidth_bytes_per_s = 1, .latency_s = 0, .timeout_s = 5});
+      const auto device = make_host_device();
+      const auto stream = device->make_stream();
+      slow->all_reduce(device->empty({100}, DType::f32), Reduce::sum, *stream).wait(*stream);
+    });
+  });
+  says(text, {"too slow: all_reduce over", "sends 400 bytes in 2 steps", "needs 400 s at 1 bytes/s", "wait 5 s at most",
+              "--timeout above 400"});
+}
+
 TEST(Links, AreReadFromTheCommandLine) {
   EXPECT_EQ(links_from_text("1e9,1e-5").latency_s, 1e-5);
   EXPECT_EQ(links_from_text("1e6").bandwidth_bytes_per_s, 1e6);

@@ -25,7 +25,8 @@ Traffic sends_of(const std::string& overlap) {
     const int rank = world->rank();
     Ledger ledger;
     Courier courier;
-    const Mesh mesh(over_links(std::move(world), {1e9, kLatency}), {{"pipe", 2}}, &courier);
+    const Mesh mesh(over_links(std::move(world), {.bandwidth_bytes_per_s = 1e9, .latency_s = kLatency}), {{"pipe", 2}},
+                    &courier);
     mesh.report_to(&ledger);
     const Plan plan(parse_json(R"({"pipeline": {"axis": "pipe"}, "overlap": [)" + overlap + "]}", "table"), mesh);
     Channel channel(plan, 1, ledger);

@@ -12,6 +12,7 @@
 #include "kernels/backend.h"
 #include "tests/training/counted.h"
 #include "tests/training/toy.h"
+#include "training/forecast.h"
 
 namespace quadrille {
 namespace {
@@ -50,6 +51,50 @@ TEST(Counting, TensorParallelism) {
       EXPECT_EQ(over(f, "x", "all_reduce(max)").calls, 1);
       EXPECT_EQ(kinds(f), 2u);
     }
+}
+
+// A plan of many micro-batches counts a few and goes on in a straight line; the trainer's own count walks them all.
+TEST(Counting, ManyMicroBatchesAreScaledFromAFew) {
+  struct Case {
+    const char* table;
+    int ranks;
+  };
+  for (const auto& [table, ranks] :
+       {Case{"{}", 1},
+        Case{R"({"mesh": [["data", 2]], "axes": {"batch": "data"}, "store": {"weights": "data",
+                                "gradients": "data", "optimizer": "data"}})",
+             2},
+        Case{R"({"mesh": [["pipe", 2]], "pipeline": {"schedule": "1f1b"}})", 2},
+        Case{R"({"mesh": [["pipe", 2]], "pipeline": {"schedule": "gpipe"}})", 2},
+        Case{R"({"mesh": [["pipe", 2]], "pipeline": {"schedule": "interleaved"}, "recompute": "full"})", 2}})
+    for (int rank = 0; rank < ranks; ++rank) {
+      Gpt gpt;
+      gpt.layers = 4, gpt.batch = 64;
+      Json training = Json::object();
+      training.set("micro_batch", 1);
+      const Workload w = gpt.workload(table, training);
+      const Backend& backend = backend_named("reference");
+      const Forecast whole = count(w, backend, mesh_of(w.strategy, ranks), ranks, rank).forecast;
+      const Forecast f = counted(w, ranks, rank);
+      EXPECT_EQ(f.memory.total(), whole.memory.total()) << table << rank;
+      EXPECT_DOUBLE_EQ(f.step_work.executed(), whole.step_work.executed()) << table << rank;
+      EXPECT_DOUBLE_EQ(f.model_flops_full, whole.model_flops_full);
+      EXPECT_EQ(f.pipeline.micro_batches, whole.pipeline.micro_batches);
+      EXPECT_DOUBLE_EQ(f.pipeline.bubble, whole.pipeline.bubble);
+      ASSERT_EQ(f.step_messages.size(), whole.step_messages.size());
+      for (const auto& [key, traffic] : whole.step_messages) {
+        EXPECT_EQ(f.step_messages.at(key).calls, traffic.calls) << table << rank << key.second;
+        EXPECT_DOUBLE_EQ(f.step_messages.at(key).bytes, traffic.bytes) << table << rank << key.second;
+      }
+    }
+}
+// Walking each would take minutes.
+TEST(Counting, AMillionMicroBatchesArePlannedAtOnce) {
+  Gpt gpt;
+  gpt.batch = 1'000'000;
+  Json training = Json::object();
+  training.set("micro_batch", 1);
+  EXPECT_EQ(counted(gpt.workload("{}", training), 1, 0).pipeline.micro_batches, 1'000'000);
 }
 
 TEST(Counting, DataParallelismSumsEveryGradientOnceOneMessageABucket) {

@@ -46,6 +46,16 @@ TEST(Refusal, NumbersThatNoMachineHas) {
   says(refusal(R"({"mesh": [["a", 16777216], ["b", 16777216], ["c", 16777216]], "axes": {}})", 4),
        {"axis \"b\"", "281474976710656 places"});
 }
+// Once a crash: their number passed through 32 bits.
+TEST(Refusal, MoreMicroBatchesThanAScheduleHolds) {
+  for (const std::int64_t batch : {std::int64_t{2147483648}, std::int64_t{1000000000000}})
+    says(refusal("{}", 1, {}, {{"batch_size", batch}, {"micro_batch", 1}}),
+         {std::to_string(batch) + " micro-batches a step", "at most 1000000", "batch_size of at most 1000000",
+          batch == 2147483648 ? "micro_batch of at least 2148 that divides 2147483648" : "of at least 1000000 that"});
+  says(refusal(R"({"mesh": [["pipe", 2]], "pipeline": {"schedule": "interleaved", "chunks": 2}})", 2, {},
+               {{"batch_size", 1000002}, {"micro_batch", 1}}),
+       {"1000002 micro-batches a step", "at most 500000 are possible with 2 chunks"});
+}
 TEST(Refusal, ABatchThatCannotBeCut) {
   says(refusal(R"({"mesh": [["data", 3]], "axes": {"batch": "data"}})", 3),
        {"batch_size 8", "3 equal parts", "multiple of 3"});
@@ -103,6 +113,34 @@ TEST(Refusal, PipelinesThatCannotRun) {
        {"2 stages cannot run 1 micro-batches", "use training.micro_batch 4, 2, 1"});
   says(refusal(R"({"mesh": [["pipe", 2]], "axes": {"batch": "pipe"}, "pipeline": {"axis": "pipe"}})", 2),
        {"carries the pipeline's stages", "model axis \"batch\""});
+}
+TEST(Refusal, WhatIsSaidTwiceOrChangesNothing) {
+  says(refusal(R"({"overlap": ["send", "send"], "may_gather": ["embed", "embed"]})", 1),
+       {"\"overlap\" names \"send\" twice", "\"may_gather\" names \"embed\" twice"});
+  says(refusal(
+           R"({"mesh": [["x", 2]], "axes": {"mlp": "x"}, "passing": [["mlp", "heads", "x"], ["mlp", "heads", "x"]]})",
+           2),
+       {"\"passing\" names", "twice"});
+  says(refusal(R"({"store": {"keep_gathered": true}})", 1), {"keep_gathered", "\"store.weights\" names no mesh axis"});
+  says(refusal(R"({"overlap": 3, "may_gather": 3, "passing": 3})", 1),
+       {"\"overlap\" is an integer, wanted a list", "\"may_gather\" is an", "\"passing\" is an"});
+}
+TEST(Refusal, MoreChunksThanLayers) {
+  const char* const table = R"({"mesh": [["pipe", 2]], "pipeline": {"schedule": "interleaved", "chunks": 4}})";
+  says(refusal(table, 2, {{"layers", 3}}, {{"micro_batch", 4}}),
+       {"\"pipeline.chunks\" is 4, but the model has 3 layers", "use from 2 to 3 chunks"});
+}
+TEST(Refusal, SizesBeyondCountingAreNoFaultOfThePlacements) {
+  const std::int64_t huge = std::int64_t{1} << 31;
+  const std::string text = refusal("{}", 1, {{"embed", huge}, {"mlp", huge}});
+  says(text, {"the sizes of model and batch cannot be counted", "64 bits"});
+  EXPECT_FALSE(contains(text, "placements do not go together")) << text;
+}
+TEST(Refusal, ATurnBesideAPassingRowOfHeads) {
+  says(refusal(R"({"mesh": [["c", 2]], "axes": {"sequence": "c"}, "context": {"attention": "turn"},
+                   "passing": [["mlp", "heads", "c"]]})",
+               2),
+       {"table.json:", "[\"mlp\",\"heads\",\"c\"]", "\"turn\" of \"context.attention\" already puts them"});
 }
 TEST(Refusal, WordsOfTheGrammarThatAreNotKnown) {
   says(refusal(R"({"recompute": "some"})", 1), {"some", "none", "selective", "full"});
