@@ -59,7 +59,7 @@ struct DataOptions {
 
 struct CheckOptions {
   bool layouts = false, all = false;
-  std::optional<std::int64_t> first;  // of the layouts; all of them if left out
+  std::optional<std::int64_t> first;                  // of the layouts; all of them if left out
   std::string model = "gpt", backend = "cpu", world;  // world empty: mpi under a launcher, else threads
   std::optional<int> ranks;
   double timeout_seconds = 60;

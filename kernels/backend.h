@@ -27,9 +27,9 @@ struct Backend {
   std::int64_t (*scratch_needed)(std::int64_t head_width, int threads) = nullptr;  // at most, for the forecast
   std::int64_t (*scratch_held)() = nullptr;                                        // by the calling rank thread now
   bool computes_f64 = true;                                                        // false: not f64
-  bool tensor_cores = false;         // computes tf32, and bf16 as fast as it should be; false: bf16 is emulated
-  // Where ranks take a device each: all there are, and the versions of what drives them; they throw Error where none can
-  // be used. Null where the host computes, for any number of ranks.
+  bool tensor_cores = false;  // computes tf32, and bf16 as fast as it should be; false: bf16 is emulated
+  // Where ranks take a device each: all there are, and the versions of what drives them; they throw Error where none
+  // can be used. Null where the host computes, for any number of ranks.
   std::vector<DeviceFacts> (*devices)() = nullptr;
   std::vector<std::pair<std::string, std::string>> (*versions)() = nullptr;
   std::int64_t attention_block = 1;  // query tokens that attention takes at once, see kernels/bills.h

@@ -94,8 +94,8 @@ class Communicator {
   // Of such a world: from now on this group's collectives travel with the bulk, in no order with those of the groups
   // that were not told so.
   virtual void travel_in_bulk() {}
-  // Books the seconds of messages that are through and not booked yet, for all groups of this rank. They are also booked
-  // whenever the rank sends its next message.
+  // Books the seconds of messages that are through and not booked yet, for all groups of this rank. They are also
+  // booked whenever the rank sends its next message.
   virtual void settle() {}
   // A collective call: sends and receives within this group will follow, so connections for them are made now. Where
   // nobody calls it they are made at the first message.

@@ -67,10 +67,11 @@ const WorldKind& world_named(std::string_view name) {
     return kind;
   }
   const std::string known = fmt::format("{}", fmt::join(names, ", "));
-  require(name != "nccl",
-          "NCCL is no world of its own: ranks of world threads or mpi use it by themselves with --backend cuda (or told "
-          "so by --collectives nccl). The worlds are {}",
-          known);
+  require(
+      name != "nccl",
+      "NCCL is no world of its own: ranks of world threads or mpi use it by themselves with --backend cuda (or told "
+      "so by --collectives nccl). The worlds are {}",
+      known);
   const std::string near = nearest(name, names);
   fail("unknown world \"{}\": {}the known ones are {}", name,
        near.empty() ? "" : fmt::format("did you mean \"{}\"? ", near), known);

@@ -154,8 +154,8 @@ void add_attention(Cases& cases) {
          }});
     cases.push_back(
         {"attention_backward", "attention_backward" + suffix, [=](Bench& b) {
-           const Tensor x = b.normal(in), out = b.unset(out_shape), log_sum = b.unset_sum(sums), dout = b.normal(out_shape),
-                        dx = b.unset(in);
+           const Tensor x = b.normal(in), out = b.unset(out_shape), log_sum = b.unset_sum(sums),
+                        dout = b.normal(out_shape), dx = b.unset(in);
            b.ops().attention(b.stream(), out, log_sum, x, x, how);
            return Prepared{
                [=, &b] { return b.ops().attention_backward(b.stream(), dx, dx, dout, out, log_sum, x, x, how); }, {dx}};
