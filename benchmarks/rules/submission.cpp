@@ -161,10 +161,24 @@ Submission write_submission(const SubmissionOptions& options) {
     RunOutcome run = read_run_log(log);
     benchmarks[run.benchmark].push_back(std::move(run));
   }
+  // Made beside its place and moved there whole: a failure leaves nothing that looks like a tree.
+  SubmissionOptions beside = options;
+  fs::path place = fs::path(options.out).lexically_normal();
+  if (!place.has_filename()) place = place.parent_path();  // it was written with a slash at its end
+  beside.out = place.string() + ".partial";
+  require(!fs::exists(beside.out), "{} exists, left by a package that did not end: remove it", beside.out);
   Submission result;
-  Packer packer(options, result);
-  for (const auto& [benchmark, runs] : benchmarks) packer.add(benchmark, runs);
-  packer.finish();
+  try {
+    Packer packer(beside, result);
+    for (const auto& [benchmark, runs] : benchmarks) packer.add(benchmark, runs);
+    packer.finish();
+    fs::remove(options.out);  // an empty folder
+    fs::rename(beside.out, options.out);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(beside.out, ignored);
+    throw;
+  }
   return result;
 }
 

@@ -23,7 +23,9 @@ namespace fs = std::filesystem;
 
 std::string content_of(const fs::path& path) {
   std::ifstream file(path);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::string text;
+  std::getline(file, text,
+               '\0');  // a file that is there and cannot be read (the speed of a link that is down) says nothing
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   return text;
 }

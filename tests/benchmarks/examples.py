@@ -82,7 +82,7 @@ def check(where, command):
     answer = run(words)
     differ = words[0] == "compare" and answer.returncode == 7
     invalid = words[0] in ("score", "log-check", "package") and answer.returncode == 6
-    if "is not in this program" in answer.stderr:  # a world that was not built
+    if "is not in this program" in answer.stderr or "is not in this build" in answer.stderr:  # what was not built
         return
     if answer.returncode != 0 and not differ and not invalid:
         failures.append(f"{where}: {command}\n  exit {answer.returncode}: {answer.stderr[-600:]}")
