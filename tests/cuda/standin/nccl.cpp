@@ -323,7 +323,8 @@ const char* ncclGetLastError(ncclComm_t handle) {
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   const std::lock_guard lock(registry().mutex);
   *id = {};
-  fmt::format_to_n(id->internal, sizeof id->internal - 1, "stand-in {}", ++registry().ids);
+  const std::string name = fmt::format("stand-in {}", ++registry().ids);
+  std::copy(name.begin(), name.end(), id->internal);
   return ncclSuccess;
 }
 
