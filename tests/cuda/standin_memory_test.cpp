@@ -97,8 +97,11 @@ TEST_F(StandinMemory, DevicesDoNotMix) {
   const Tensor there = device1->empty({4}, DType::f32), here = device->empty({4}, DType::f32);
   EXPECT_THROW(fill(cuda_stream(*stream), there.as<float>(), 1, 4), Error);
   expect_fault({"fill_kernel", "on device 0 was given memory of device 1"});
-  EXPECT_THROW(fill_rows(cuda_stream(*stream), Table{2, {here.as<float>(), there.as<float>(), nullptr}}, 1, 4), Error);
-  expect_fault({"fill_rows_kernel", "on device 0 was given memory of device 1"});
+  if (standin::kLooksIntoStructs) {
+    EXPECT_THROW(fill_rows(cuda_stream(*stream), Table{2, {here.as<float>(), there.as<float>(), nullptr}}, 1, 4),
+                 Error);
+    expect_fault({"fill_rows_kernel", "on device 0 was given memory of device 1"});
+  }
   EXPECT_THROW(stream->copy(here, there), Error);
   expect_fault({"copy on device 0 was given memory of device 1"});
   EXPECT_THROW(stream->zero(there), Error);

@@ -195,6 +195,11 @@ cudaError_t attributes(cudaFuncAttributes*);
 void add_words(std::vector<std::uintptr_t>&, const void* argument, std::size_t bytes);
 // Bytes between the members of a struct hold whatever lay there before, a pointer of another launch perhaps: they are
 // cleared where the compiler can do that; else only arguments that are pointers themselves are looked at.
+#if __has_builtin(__builtin_clear_padding)
+inline constexpr bool kLooksIntoStructs = true;
+#else
+inline constexpr bool kLooksIntoStructs = false;
+#endif
 template <class T>
 void add_argument(std::vector<std::uintptr_t>& words, T value) {
 #if __has_builtin(__builtin_clear_padding)
