@@ -118,13 +118,16 @@ void Exchange::release(Bucket& b) {
   b.values = {};
 }
 
-// Parts kept after so many cuts, gathered into a new whole.
-Tensor Exchange::gathered(Bucket& b, const Tensor& kept, std::size_t Cuts::*cut, std::int64_t Segment::*at) {
+// Of a kept tensor of parts after `held` cuts, which lie from `at` on, those after `cut` of them, gathered into a new
+// whole.
+Tensor Exchange::gathered(Bucket& b, const Tensor& kept, std::size_t Cuts::*held, std::int64_t Segment::*at,
+                          std::size_t Cuts::*cut) {
   Tensor whole = stream_.device().empty({b.count}, kept.dtype());
   std::vector<Ticket> tickets;
   for (const Segment& s : b.segments) {
+    const std::int64_t base = part_of(mesh_, s, s.cuts.*held).first - s.*at;
     const Slice mine = part_of(mesh_, s, s.cuts.*cut);
-    stream_.copy(whole.rows(mine.first, mine.count), kept.rows(s.*at, mine.count));
+    stream_.copy(whole.rows(mine.first, mine.count), kept.rows(mine.first - base, mine.count));
     gather(whole, s, 0, s.cuts.*cut, 0, tickets);
   }
   wait_all(tickets, stream_);
@@ -132,8 +135,9 @@ Tensor Exchange::gathered(Bucket& b, const Tensor& kept, std::size_t Cuts::*cut,
 }
 
 Tensor Exchange::whole_values(Bucket& b) {
-  if (b.kept_masters) return gathered(b, b.kept_masters, &Cuts::optimizer, &Segment::kept_master);
-  return b.cut_weights() ? gathered(b, b.kept_values, &Cuts::weights, &Segment::kept_value) : b.kept_values;
+  if (b.kept_masters) return gathered(b, b.kept_masters, &Cuts::optimizer, &Segment::kept_master, &Cuts::optimizer);
+  return b.cut_weights() ? gathered(b, b.kept_values, &Cuts::weights, &Segment::kept_value, &Cuts::weights)
+                         : b.kept_values;
 }
 
 void Exchange::keep(Bucket& b, const Tensor& whole) {
@@ -233,20 +237,14 @@ void Exchange::finish() {
   wait_all(last_, stream_);
 }
 
-void Exchange::publish_masters(Bucket& b) {
-  for (const Segment& s : b.segments) {
-    const std::int64_t base = part_of(mesh_, s, s.cuts.weights).first - s.kept_value;
-    const Slice mine = part_of(mesh_, s, s.cuts.optimizer);
-    ops_.convert(stream_, b.kept_values.rows(mine.first - base, mine.count),
-                 b.kept_masters.rows(s.kept_master, mine.count));
-  }
-}
-
 void Exchange::publish(Bucket& b) {
-  if (b.kept_masters) publish_masters(b);
   std::vector<Ticket> tickets;
   for (const Segment& s : b.segments) {
     const std::int64_t base = part_of(mesh_, s, s.cuts.weights).first - s.kept_value;
+    const Slice mine = part_of(mesh_, s, s.cuts.optimizer);
+    if (b.kept_masters)
+      ops_.convert(stream_, b.kept_values.rows(mine.first - base, mine.count),
+                   b.kept_masters.rows(s.kept_master, mine.count));
     gather(b.kept_values, s, base, s.cuts.optimizer, s.cuts.weights, tickets);
   }
   wait_all(tickets, stream_);
@@ -255,16 +253,7 @@ void Exchange::publish(Bucket& b) {
 Tensor Exchange::whole_gradient(Bucket& b) {
   if (std::all_of(b.segments.begin(), b.segments.end(), [](const Segment& s) { return s.cuts.steps.empty(); }))
     return b.kept_gradients;
-  Tensor whole = stream_.device().empty({b.count}, b.kept_gradients.dtype());
-  std::vector<Ticket> tickets;
-  for (const Segment& s : b.segments) {
-    const std::int64_t base = part_of(mesh_, s, s.cuts.gradients).first - s.kept_gradient;
-    const Slice mine = part_of(mesh_, s, s.cuts.optimizer);
-    stream_.copy(whole.rows(mine.first, mine.count), b.kept_gradients.rows(mine.first - base, mine.count));
-    gather(whole, s, 0, s.cuts.optimizer, 0, tickets);
-  }
-  wait_all(tickets, stream_);
-  return whole;
+  return gathered(b, b.kept_gradients, &Cuts::gradients, &Segment::kept_gradient, &Cuts::optimizer);
 }
 
 }  // namespace quadrille

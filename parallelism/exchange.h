@@ -118,8 +118,8 @@ class Exchange {
   void pay_rest(const Tensor& part, const std::vector<MeshAxes>& rest, std::size_t next, std::vector<Ticket>&);
   void pay_kept(Bucket&, std::vector<Ticket>&);
   void complete(Begun&);
-  Tensor gathered(Bucket&, const Tensor& kept, std::size_t Cuts::*cut, std::int64_t Segment::*at);
-  void publish_masters(Bucket&);
+  Tensor gathered(Bucket&, const Tensor& kept, std::size_t Cuts::*held, std::int64_t Segment::*at,
+                  std::size_t Cuts::*cut);
   void due(Bucket&);
 
   struct Use {

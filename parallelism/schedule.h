@@ -30,8 +30,8 @@ std::string refusal_of(Schedule, int stages, std::int64_t micro_batches);
 // How many micro-batches are begun and not done at the same time, at most.
 int in_flight(const std::vector<Task>&);
 
-// The share of time that stages idle when every forward and backward of a run of layers takes unit time, found by
-// playing the tasks of all stages: (p-1)/(m+p-1), interleaved (p-1)/(vm+p-1).
-double bubble_share(Schedule, int stages, int chunks, std::int64_t micro_batches);
+// The share of time that stages idle when every forward and backward of a run of layers takes unit time, in all three
+// schedules: (p-1)/(vm+p-1). Its test plays the tasks of all stages.
+double bubble_share(int stages, int chunks, std::int64_t micro_batches);
 
 }  // namespace quadrille

@@ -107,9 +107,12 @@ void Engine::open_pipeline() {
 
 PipelineReport Engine::pipeline() const {
   const Pipeline& p = plan_.pipeline();
-  // The closed form of bubble_share, which plays every task of all stages: too long for thousands of micro-batches.
-  const double others = plan_.stages() - 1, idle = others / (static_cast<double>(p.chunks * micro_batches()) + others);
-  PipelineReport report{plan_.stages(), p.chunks, std::string(name_of(p.schedule)), {}, micro_batches(), idle};
+  PipelineReport report{plan_.stages(),
+                        p.chunks,
+                        std::string(name_of(p.schedule)),
+                        {},
+                        micro_batches(),
+                        bubble_share(plan_.stages(), p.chunks, micro_batches())};
   for (const Slice& run : runs_) {
     std::int64_t layers = 0;
     for (std::int64_t b = run.first; b < run.end(); ++b) layers += blocks_[static_cast<std::size_t>(b)]->is_layer();
@@ -119,18 +122,19 @@ PipelineReport Engine::pipeline() const {
 }
 
 Usage Engine::usage() const {
-  Usage u{rehearsal_.blocks_of, std::vector<int>(blocks_.size(), 0)};
-  for (std::size_t r = 0; r < runs_.size(); ++r)
-    for (std::int64_t b = runs_[r].first; b < runs_[r].end(); ++b)
-      u.stage_of[static_cast<std::size_t>(b)] = static_cast<int>(r) % plan_.stages();
+  Usage u{rehearsal_.blocks_of, {}};
+  for (std::size_t b = 0; b < blocks_.size(); ++b) u.stage_of.push_back(stage_of(static_cast<int>(b)));
   return u;
 }
 
+int Engine::stage_of(int block) const {
+  const auto run = std::find_if(runs_.begin(), runs_.end(), [&](const Slice& r) { return block < r.end(); });
+  return static_cast<int>(run - runs_.begin()) % plan_.stages();
+}
+
 bool Engine::over_several_stages(std::size_t parameter) const {
-  const Usage u = usage();
-  const auto stage = [&](int block) { return u.stage_of[static_cast<std::size_t>(block)]; };
-  const std::vector<int>& users = u.blocks_of[parameter];
-  return std::any_of(users.begin(), users.end(), [&](int block) { return stage(block) != stage(users.front()); });
+  const std::vector<int>& users = rehearsal_.blocks_of[parameter];
+  return std::any_of(users.begin(), users.end(), [&](int b) { return stage_of(b) != stage_of(users.front()); });
 }
 
 bool Engine::has_layers() const {

@@ -56,6 +56,7 @@ class Engine {
   void rehearse();
   void open_pipeline();
   Usage usage() const;
+  int stage_of(int block) const;
   MicroBatch feed(const std::optional<Batch>&, std::int64_t rows, std::int64_t first_row, bool training, int slot);
   MicroBatch next_rows(const Dataset*, std::int64_t step, const Task&);
   void forward(const Task&, const Dataset*, std::int64_t step);

@@ -46,7 +46,7 @@ __device__ __forceinline__ void weigh(const Operands<T>& x, const Head& head, st
       scores[i][j] = across() + kSide * j < seen ? scores[i][j] * static_cast<R>(x.how.scale) : R(-INFINITY);
       peak = larger(peak, scores[i][j]);
     }
-    peak = side_max(peak);
+    peak = warp_max<kSide>(peak);
     const R base = peak == R(-INFINITY) ? R(0) : peak, shrink = exponential(state.most[i] - base);
     state.most[i] = peak;
     state.total[i] *= shrink;
@@ -96,7 +96,7 @@ __device__ __forceinline__ void attend(const Operands<T>& x, const Head& head, s
 #pragma unroll
   for (int i = 0; i < kFour; ++i) {
     const std::int64_t token = first + down() * kFour + i;
-    const R total = side_sum(state.total[i]);
+    const R total = warp_sum<kSide>(state.total[i]);
     if (token >= how.q_tokens) continue;
     const bool blind = visible_keys(how, token) == 0;
     store_row(x.out + out_at(how, head, token), sums, i, blind ? R(0) : R(1) / total, width, x.packs);

@@ -48,7 +48,7 @@ __device__ __forceinline__ void set_facts(QueryFacts<Real<T>, kRows>& facts, con
 #pragma unroll 4
     for (int d = across(); there && d < static_cast<int>(x.how.head); d += kSide)
       inner += widen(x.dout[at + d]) * widen(x.out[at + d]);
-    inner = side_sum(inner);
+    inner = warp_sum<kSide>(inner);
     if (across() != 0) continue;
     facts.log_sum[down() * I + i] = there ? x.log_sum[log_sum_at(x.how, head, token)] : Real<T>(0);
     facts.inner[down() * I + i] = inner;

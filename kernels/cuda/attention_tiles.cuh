@@ -34,20 +34,6 @@ inline constexpr int kDepthLead = kDepth + kFour, kFeatureLead = kFeatures + kFo
 __device__ __forceinline__ int across() { return static_cast<int>(threadIdx.x) % kSide; }
 __device__ __forceinline__ int down() { return static_cast<int>(threadIdx.x) / kSide; }
 
-// Over the 16 threads that share a row.
-template <class R>
-__device__ __forceinline__ R side_sum(R x) {
-#pragma unroll
-  for (int lanes = kSide / 2; lanes > 0; lanes /= 2) x += __shfl_xor_sync(kAllLanes, x, lanes);
-  return x;
-}
-template <class R>
-__device__ __forceinline__ R side_max(R x) {
-#pragma unroll
-  for (int lanes = kSide / 2; lanes > 0; lanes /= 2) x = larger(x, __shfl_xor_sync(kAllLanes, x, lanes));
-  return x;
-}
-
 // Rows of a tensor that a tile is filled from.
 template <class T>
 struct RowsOf {

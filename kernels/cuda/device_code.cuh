@@ -89,17 +89,17 @@ __device__ __forceinline__ std::int64_t threads_of_grid() { return static_cast<s
 inline constexpr int kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffU;
 
-// The same sum in every lane, always added in the same order.
-template <class T>
+// The same sum, or the largest, in each of kLanes neighbouring lanes, always in the same order.
+template <int kLanes = kWarp, class T>
 __device__ __forceinline__ T warp_sum(T x) {
 #pragma unroll
-  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) x += __shfl_xor_sync(kAllLanes, x, lanes);
+  for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) x += __shfl_xor_sync(kAllLanes, x, lanes);
   return x;
 }
-template <class T>
+template <int kLanes = kWarp, class T>
 __device__ __forceinline__ T warp_max(T x) {
 #pragma unroll
-  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) x = larger(x, __shfl_xor_sync(kAllLanes, x, lanes));
+  for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) x = larger(x, __shfl_xor_sync(kAllLanes, x, lanes));
   return x;
 }
 struct Sum {
