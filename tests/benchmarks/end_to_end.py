@@ -522,6 +522,7 @@ def checks():
     done = run("check", "--layouts", "--ranks", "1", "--backend", "reference", seconds=600)
     expect(done.returncode == 0 and "All " in done.stdout and "equal the serial run" in done.stdout, "check of one rank", done)
     expect(done.stdout.count(" equal  ") > 5 and "WRONG" not in done.stdout, "one line per layout", done)
+    refused("check over MPI without a launcher", ["check", "--layouts", "--world", "mpi"], "mpirun -n 4")
     refused("check of what", ["check"], "--layouts")
     refused("check of an unknown model", ["check", "--layouts", "gtp", "--ranks", "2"], "gtp", "gpt")
     if ARGUMENTS.mpi:
@@ -536,7 +537,8 @@ def checks():
            and "layouts are WRONG" in done.stdout, "check of a wrong program", done)
     words = ["run", suite(), "--backend", "reference", "--ranks", "2", "--threads", "1", "--oversubscribe", "--strategy", "data"]
     done = run(*words, "--check-replicas", "1", "--out", out("replicas"))
-    expect(done.returncode == 0, "replicas that agree", done)
+    expect(done.returncode == 0 and "replicas    compared " in done.stdout, "replicas that agree", done)
+    expect(read_record("replicas")["replica_comparisons"] > 1, "so says the record")
     done = run(*words, "--check-replicas", "2", "--out", out("drift"), program=program, env={"QUADRILLE_PLANTED": "drift 1 9"})
     expect(done.returncode == FAILURE and "replicas of table along data" in done.stderr
            and "rank 1 differs from rank 0" in done.stderr, "a replica that drifts", done)
