@@ -58,8 +58,8 @@ std::string shard_text(const Experiment& experiment, const std::vector<MeshAxis>
     const std::string axis = name == "kv_heads" ? "heads" : name;
     const int parts = extent_of(experiment.workload.strategy, axis, mesh);
     std::string over;
-    for (const std::string& edge : mesh_axes_of(experiment.workload.strategy, axis))
-      over += (over.empty() ? "" : "+") + edge;
+    for (const std::string& name : mesh_axes_of(experiment.workload.strategy, axis))
+      over += (over.empty() ? "" : "+") + name;
     if (const int replicas = key_value_replicas(experiment); name == "kv_heads" && replicas > 1) {
       table.row({name, text_grouped(extent), over, fmt::format("1, the same on {} ranks", replicas)});
       continue;
@@ -181,13 +181,13 @@ int plan_command(const RunOptions& options) {
         (known != forecasts.end() ? known->second : forecast(experiment.workload, backend, ranks, rank)).step_messages);
   }
 
-  std::vector<std::pair<std::string, int>> edges;
-  edges.reserve(mesh.size());
-  for (const MeshAxis& edge : mesh) edges.emplace_back(edge.name, edge.extent);
+  std::vector<std::pair<std::string, int>> axes;
+  axes.reserve(mesh.size());
+  for (const MeshAxis& axis : mesh) axes.emplace_back(axis.name, axis.extent);
   fmt::print("{}   plan of {}{}{}\n", program_name(), experiment.suite, experiment.description.empty() ? "" : ": ",
              experiment.description);
   fmt::print("  {} rank{}, strategy {}, mesh {}, back end {}\n\n", ranks, ranks == 1 ? "" : "s", experiment.strategy,
-             mesh_text(edges), experiment.backend);
+             mesh_text(axes), experiment.backend);
   if (const std::string note = strategy_note(experiment.workload.strategy); !note.empty())
     experiment.notes.push_back(note);
   for (const std::string& note : experiment.notes) fmt::print("  note: {}\n\n", note);
