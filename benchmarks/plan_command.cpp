@@ -131,12 +131,12 @@ std::string traffic_text(const std::vector<std::pair<int, Messages>>& of_stages)
   for (std::size_t k = 0; k < of_stages.size(); ++k) {
     const auto same = [&](const auto& other) { return same_traffic(other.second, of_stages[k].second); };
     if (std::any_of(of_stages.begin(), of_stages.begin() + static_cast<std::ptrdiff_t>(k), same)) continue;
-    std::vector<std::size_t> stages;
+    std::vector<int> stages;
     for (std::size_t j = k; j < of_stages.size(); ++j)
-      if (same(of_stages[j])) stages.push_back(j);
+      if (same(of_stages[j])) stages.push_back(static_cast<int>(j));
     const std::string whose = of_stages.size() == 1 ? "rank 0"
                                                     : fmt::format("stage{} {} (rank {})", stages.size() == 1 ? "" : "s",
-                                                                  fmt::join(stages, ", "), of_stages[k].first);
+                                                                  text_runs(stages), of_stages[k].first);
     text += of_stages[k].second.empty() ? fmt::format("Traffic of a step, {}: none\n", whose)
                                         : traffic_table(of_stages[k].second, whose);
   }
