@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 
 #include "benchmarks/commands.h"
@@ -102,6 +103,22 @@ void refuse_unknown_model(const std::string& model) {
        fmt::join(known, ", "));
 }
 
+// Keeps every N-th choice from the K-th on, as `part` = "K/N" says; an empty one keeps all.
+void keep_part(std::vector<Choice>& choices, const std::string& part) {
+  if (part.empty()) return;
+  std::size_t from = 0, each = 0;
+  const char *at = part.data(), *end = at + part.size();
+  const auto first = std::from_chars(at, end, from);
+  const bool slash = first.ec == std::errc() && first.ptr != end && *first.ptr == '/';
+  const auto second = slash ? std::from_chars(first.ptr + 1, end, each) : first;
+  require(slash && second.ec == std::errc() && second.ptr == end && from >= 1 && from <= each,
+          "--part {}: wanted K/N with 1 <= K <= N, such as 2/4", part);
+  std::vector<Choice> kept;
+  for (std::size_t k = from - 1; k < choices.size(); k += each) kept.push_back(choices[k]);
+  require(!kept.empty(), "--part {}: there are only {} layouts", part, choices.size());
+  choices = std::move(kept);
+}
+
 }  // namespace
 
 int check_command(const CheckOptions& options, const WrapWorld& wrap) {
@@ -121,6 +138,7 @@ int check_command(const CheckOptions& options, const WrapWorld& wrap) {
           "--world mpi was not started by a launcher, so there is one rank and little to compare: start it with mpirun "
           "-n 4, use --world threads, or give --ranks 1 if one rank is meant");
   how.options.timeout_seconds = options.timeout_seconds;
+  how.adamw_steps = options.steps;
   how.devices = device_choice(options.gpus, options.timeout_seconds);
   refuse_gpu_options(backend, options.gpus);
   if (backend.devices && how.world == "threads") backend.devices();  // throws where there is none
@@ -136,11 +154,13 @@ int check_command(const CheckOptions& options, const WrapWorld& wrap) {
   const std::size_t of_all = choices.size();
   if (options.first && *options.first < static_cast<std::int64_t>(of_all))
     choices.resize(static_cast<std::size_t>(*options.first));
-  const bool some = choices.size() < of_all;
+  keep_part(choices, options.part);
+  const bool some = choices.size() < of_all, first = some && options.part.empty();
   if (speaks)
     fmt::print("{}   check of {}: {} meshes of {} ranks ({}) in {} layouts, {}; each against one rank\n",
                program_name(), options.model, space.counts().front(), how.options.ranks, how.world, choices.size(),
-               some          ? fmt::format("the first of {}", of_all)
+               first         ? fmt::format("the first of {}", of_all)
+               : some        ? fmt::format("part {} of {}", options.part, of_all)
                : options.all ? "every combination of choices"
                              : "every pair of choices at least once");
   std::fflush(stdout);
@@ -153,8 +173,11 @@ int check_command(const CheckOptions& options, const WrapWorld& wrap) {
   if (report.bad() > 0)
     fmt::print("{} of {} layouts are WRONG (", report.bad(), choices.size());
   else
-    fmt::print("{} {} layouts{} equal the serial run (", some ? "The first" : "All", choices.size(),
-               some ? fmt::format(" of {}", of_all) : "");
+    fmt::print("{} {} layouts{} equal the serial run (",
+               first  ? "The first"
+               : some ? "These"
+                      : "All",
+               choices.size(), some ? fmt::format(" of {}", of_all) : "");
   fmt::print("{})\n", text_seconds(clock.seconds()));
   return report.bad() > 0 ? exit_code::kFailure : exit_code::kGood;
 }

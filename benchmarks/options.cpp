@@ -242,6 +242,12 @@ void add_check(CLI::App& app, CheckOptions& check) {
                  "only so many of these layouts: each brings as many new pairs as one can, so the first bring most")
       ->check(whole(1))
       ->excludes("--all");
+  app.add_option("--part", check.part,
+                 "of these layouts every N-th from the K-th on, as K/N: several programs share the work");
+  app.add_option("--steps", check.steps,
+                 "steps of AdamW whose losses are compared, after the one step whose every number is")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   app.add_option("--backend", check.backend, "how ranks compute in f32, and in f64 if it can; else reference does")
       ->capture_default_str();
   app.add_option("--world", check.world, "threads or mpi [mpi under a launcher, else threads]");

@@ -60,6 +60,8 @@ struct DataOptions {
 struct CheckOptions {
   bool layouts = false, all = false;
   std::optional<std::int64_t> first;                  // of the layouts; all of them if left out
+  std::string part;                                   // "2/4": every fourth of them from the second on
+  int steps = 20;                                     // of AdamW
   std::string model = "gpt", backend = "cpu", world;  // world empty: mpi under a launcher, else threads
   std::optional<int> ranks;
   double timeout_seconds = 60;

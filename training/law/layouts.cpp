@@ -75,13 +75,12 @@ std::vector<std::vector<int>> law_meshes(int ranks) {
   return found;
 }
 
-Workload with_adamw(Workload w) {
+Workload with_adamw(Workload w, int steps) {
   TrainingConfig& t = w.training;
   Json resolved;
-  const Json changed =
-      parse_json(fmt::format(R"({{"batch_size": 1, "steps": {}, "optimizer": {}, "rate": {{"peak": 0.003}}}})",
-                             kLawAdamWSteps, kLawAdamW),
-                 "check");
+  const Json changed = parse_json(
+      fmt::format(R"({{"batch_size": 1, "steps": {}, "optimizer": {}, "rate": {{"peak": 0.003}}}})", steps, kLawAdamW),
+      "check");
   const TrainingConfig adamw = read_training(changed, resolved);
   t.steps = adamw.steps, t.optimizer = adamw.optimizer, t.rate = adamw.rate;
   return w;

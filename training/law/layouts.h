@@ -19,7 +19,7 @@ struct LawLayout {
   Workload workload;        // one step of plain SGD
   Workload serial;          // the same on one rank, the whole batch at once
 };
-Workload with_adamw(Workload);  // the same in twenty steps of AdamW
+Workload with_adamw(Workload, int steps);  // the same in steps of AdamW
 
 class LawSpace {
  public:

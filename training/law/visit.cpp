@@ -75,7 +75,7 @@ class Visitor {
     const RankDevice device(backend, *host, backend.devices ? how_.devices : DeviceChoice());
     std::unique_ptr<Communicator> world = device.world(std::move(host));
     if (how_.wrap && world->size() > 1) world = how_.wrap(std::move(world));
-    return run_layout(*world, w, backend, device.device());
+    return run_layout(*world, w, backend, device.device(), how_.adamw_steps);
   }
 
   void judge(std::size_t k, const LawLayout& layout, const LawRuns& seen, std::string refusal) {
@@ -121,11 +121,11 @@ class Visitor {
 
 }  // namespace
 
-LawRuns run_layout(Communicator& world, const Workload& w, const Backend& backend, Device& device) {
+LawRuns run_layout(Communicator& world, const Workload& w, const Backend& backend, Device& device, int adamw_steps) {
   if (backend.use_threads) backend.use_threads(1);
   LawRuns runs;
   runs.one_step = train(world, w, backend, device, 1, true);
-  runs.adamw = train(world, with_adamw(w), backend, device, kLawAdamWSteps, false);
+  runs.adamw = train(world, with_adamw(w, adamw_steps), backend, device, adamw_steps, false);
   runs.adamw.norms.clear();  // the losses are what the bound is meant for
   return runs;
 }

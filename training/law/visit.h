@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs layouts and holds each to its serial run: one step of plain SGD in every number, then the losses of twenty AdamW
-// steps. Used by `quadrille check` and by tests that plant faults in it.
+// Runs layouts and holds each to its serial run: one step of plain SGD in every number, then the losses of some
+// AdamW steps. Used by `quadrille check` and by tests that plant faults in it.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ struct LawRuns {
   Observed one_step, adamw;  // adamw: losses only
 };
 // What every rank of `world` sees of a layout. Collective.
-LawRuns run_layout(Communicator& world, const Workload&, const Backend&, Device&);
+LawRuns run_layout(Communicator& world, const Workload&, const Backend&, Device&, int adamw_steps = kLawAdamWSteps);
 
 struct LawFinding {
   std::size_t layout = 0;        // its number in the order of the visit
@@ -32,6 +32,7 @@ struct LawFinding {
 struct LawVisit {
   std::string world = "threads";  // or "mpi", where all layouts share the processes
   WorldOptions options;
+  int adamw_steps = kLawAdamWSteps;
   DeviceChoice devices;  // where the back end computes on GPUs
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> wrap;  // if any: each rank's world
   std::function<void(const LawLayout&, const LawFinding&)> tell;                     // on rank 0, as it goes

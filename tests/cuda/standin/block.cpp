@@ -80,6 +80,17 @@ class Stacks {
   std::vector<std::byte*> all_, free_;  // highest addresses
 };
 
+// A whole warp goes on in one of these orders, drawn once: drawing each anew would take longer than the kernels do.
+std::vector<std::array<std::uint8_t, kWarp>> orders_of_lanes() {
+  std::vector<std::array<std::uint8_t, kWarp>> all(64);
+  std::minstd_rand random;
+  for (auto& order : all) {
+    for (unsigned l = 0; l < kWarp; ++l) order[l] = static_cast<std::uint8_t>(l);
+    std::shuffle(order.begin(), order.end(), random);
+  }
+  return all;
+}
+
 class Runner {
  public:
   void run(const Launch&, std::uint64_t seed);
@@ -96,9 +107,9 @@ class Runner {
   static void fibre(context::transfer_t);
   void run_block();
   void draw_order();
-  int next_fresh();  // -1: none left
-  bool pick();       // resumes or starts a thread; false: nobody can go on
-  void enter(context::fcontext_t);
+  int next_fresh();              // -1: none left
+  context::fcontext_t choose();  // who goes on or starts, made current; null: nobody can
+  void landed(context::transfer_t);
   void yield();
   void arrive(unsigned mask, const Site&);
   void release_warp(unsigned warp, unsigned mask);
@@ -117,6 +128,8 @@ class Runner {
   bool in_fibre_ = false;
   std::byte* stack_ = nullptr;  // of the running fibre
   context::fcontext_t scheduler_ = nullptr;
+  std::vector<unsigned> lanes_in_warp_;  // of each warp, those that wait at a shuffle
+  std::vector<std::array<std::uint8_t, kWarp>> lane_orders_ = orders_of_lanes();
   std::string fault_;
   Stacks stacks_;
   std::vector<std::span<std::byte>> variables_ = shared_variables(), used_;
@@ -216,12 +229,18 @@ void Runner::draw_order() {
 
 void Runner::run_block() {
   for (Thread& t : threads_) t.state = State::fresh;
+  lanes_in_warp_.assign((threads_.size() + kWarp - 1) / kWarp, 0);
   ready_.clear();
   started_ = done_ = at_barrier_ = 0;
   fault_.clear();
   draw_order();
   while (fault_.empty() && done_ < threads_.size()) {
-    if (pick()) continue;
+    if (const context::fcontext_t next = choose(); next != nullptr) {
+      in_fibre_ = true;
+      landed(context::jump_fcontext(next, &scheduler_));
+      in_fibre_ = false;
+      continue;
+    }
     if (at_barrier_ == threads_.size())
       release_block();
     else
@@ -235,33 +254,27 @@ void Runner::run_block() {
 
 int Runner::next_fresh() { return started_ < order_.size() ? static_cast<int>(order_[started_++]) : -1; }
 
-bool Runner::pick() {
+context::fcontext_t Runner::choose() {
   if (!ready_.empty()) {
     current_ = ready_.back();
     ready_.pop_back();
     Thread& t = threads_[current_];
     t.state = State::ready;
     stack_ = t.stack;
-    enter(t.where);
-    return true;
+    threadIdx = t.index;
+    return t.where;
   }
-  if (started_ == order_.size()) return false;
+  if (started_ == order_.size()) return nullptr;
   stack_ = stacks_.take();
-  enter(context::make_fcontext(stack_, kStackBytes, &Runner::fibre));
-  return true;
+  return context::make_fcontext(stack_, kStackBytes, &Runner::fibre);
 }
 
-// Returns when a fibre gives up the processor: a thread of it waits (its place is noted), or it found no more threads.
-void Runner::enter(context::fcontext_t to) {
-  if (stack_ == nullptr) throw std::logic_error("a fibre without a stack");
-  in_fibre_ = true;
-  threadIdx = threads_[current_].index;
-  const context::transfer_t back = context::jump_fcontext(to, this);
-  in_fibre_ = false;
-  if (back.data == nullptr)
-    stacks_.give(stack_);  // the fibre is at its end
+// On the fibre, or the scheduler, that goes on: notes where the one before it stopped; null: it is at its end.
+void Runner::landed(context::transfer_t from) {
+  if (from.data == nullptr)
+    stacks_.give(stack_);
   else
-    static_cast<Thread*>(back.data)->where = back.fctx;
+    *static_cast<context::fcontext_t*>(from.data) = from.fctx;
 }
 
 void Runner::release_block() {
@@ -278,10 +291,8 @@ void Runner::release_block() {
 }
 
 void Runner::release_warp(unsigned warp, unsigned mask) {
-  const std::size_t begin = ready_.size();
-  for (unsigned l = 0; l < kWarp; ++l)
+  for (const unsigned l : lane_orders_[random_() % lane_orders_.size()])
     if ((mask >> l) & 1U) ready_.push_back(warp * kWarp + l);
-  std::shuffle(ready_.begin() + static_cast<std::ptrdiff_t>(begin), ready_.end(), random_);
 }
 
 // Nobody can go on: who waits for whom.
@@ -310,11 +321,12 @@ std::string Runner::stuck() const {
 // --- the fibres' side
 // -------------------------------------------------------------------------------------------------
 
+// Fibres hand over to each other without the scheduler, which is asked only when nobody can go on.
 // Runs fresh threads one after another. When one of them waits, the fibre is that thread's from then on, until the
 // thread has ended.
 void Runner::fibre(context::transfer_t from) {
-  Runner& r = *static_cast<Runner*>(from.data);
-  r.scheduler_ = from.fctx;
+  Runner& r = *runner;
+  r.landed(from);
   for (int next = r.next_fresh(); next >= 0; next = r.ready_.empty() ? r.next_fresh() : -1) {
     r.current_ = static_cast<unsigned>(next);
     Thread& t = r.threads_[r.current_];
@@ -336,8 +348,12 @@ void Runner::fibre(context::transfer_t from) {
 void Runner::yield() {
   Thread& t = threads_[current_];
   t.stack = stack_;
-  const context::transfer_t back = context::jump_fcontext(scheduler_, &t);
-  scheduler_ = back.fctx;
+  if (!ready_.empty() && ready_.back() == current_) {  // itself
+    ready_.pop_back();
+    return;
+  }
+  const context::fcontext_t next = choose();
+  landed(context::jump_fcontext(next != nullptr ? next : scheduler_, &t.where));
 }
 
 void Runner::fault(const std::string& what) {
@@ -362,25 +378,25 @@ void Runner::arrive(unsigned mask, const Site& site) {
   me.mask = mask;
   me.site = site;
   const unsigned warp = current_ / kWarp;
-  for (unsigned l = 0; l < kWarp; ++l) {
-    if (((mask >> l) & 1U) == 0) continue;
-    const std::size_t other = warp * kWarp + l;
-    if (other >= threads_.size() || threads_[other].state != State::in_warp || threads_[other].mask != mask) {
-      yield();
-      return;
-    }
-    if (threads_[other].site.line() != site.line() || threads_[other].site.column() != site.column())
-      fault(fmt::format("is at {} while lane {} is at {}", text(site), l, text(threads_[other].site)));
-  }
+  Thread* const lanes = &threads_[warp * kWarp];
+  unsigned& waiting = lanes_in_warp_[warp];
+  waiting |= 1U << lane();
+  if ((waiting & mask) != mask) return yield();
+  for (unsigned l = 0; l < kWarp; ++l)
+    if (((mask >> l) & 1U) != 0 && lanes[l].mask != mask) return yield();  // waits for others
+  for (unsigned l = 0; l < kWarp; ++l)
+    if (((mask >> l) & 1U) != 0 && (lanes[l].site.line() != site.line() || lanes[l].site.column() != site.column()))
+      fault(fmt::format("is at {} while lane {} is at {}", text(site), l, text(lanes[l].site)));
+  waiting &= ~mask;
   std::uint64_t votes = 0;
   for (unsigned l = 0; l < kWarp; ++l)
-    if ((mask >> l) & 1U) votes |= (threads_[warp * kWarp + l].value & 1U) << l;
+    if ((mask >> l) & 1U) votes |= (lanes[l].value & 1U) << l;
   for (unsigned l = 0; l < kWarp; ++l)
     if ((mask >> l) & 1U) {
-      Thread& t = threads_[warp * kWarp + l];
+      Thread& t = lanes[l];
       t.state = State::ready;
       t.result = t.source == kVotes                              ? votes
-                 : t.source < kWarp && ((mask >> t.source) & 1U) ? threads_[warp * kWarp + t.source].value
+                 : t.source < kWarp && ((mask >> t.source) & 1U) ? lanes[t.source].value
                                                                  : ~std::uint64_t{0};
     }
   release_warp(warp, mask);
