@@ -12,9 +12,18 @@
 #include <vector>
 
 #include "core/device.h"
+#include "kernels/bills.h"
 #include "kernels/ops.h"
 
 namespace quadrille {
+
+// What decides how much temporary memory a run's ops take.
+struct ScratchUse {
+  std::int64_t head_width = 0;
+  int threads = 1;
+  DType dtype = DType::f32;
+  bool layers = true;  // this rank has any
+};
 
 struct Backend {
   std::string_view name;                              // "reference", "cpu", "cuda", "counting"
@@ -24,15 +33,16 @@ struct Backend {
   std::string_view absent_because;  // empty when built; otherwise why, and the flag or package that brings it
   bool timed_claims;                // false: correct, but not meant for a timed result
   // Temporary memory of a rank's ops outside its arena, in bytes; null where there is none.
-  std::int64_t (*scratch_needed)(std::int64_t head_width, int threads) = nullptr;  // at most, for the forecast
-  std::int64_t (*scratch_held)() = nullptr;                                        // by the calling rank thread now
-  bool computes_f64 = true;                                                        // false: not f64
+  std::int64_t (*scratch_needed)(const ScratchUse&) = nullptr;  // for the forecast; at most, where hold_scratch is null
+  void (*hold_scratch)(Device&, const ScratchUse&) = nullptr;   // by the calling rank thread, before its first op
+  std::int64_t (*scratch_held)() = nullptr;                     // by the calling rank thread now
+  bool computes_f64 = true;                                     // false: not f64
   bool tensor_cores = false;  // computes tf32, and bf16 as fast as it should be; false: bf16 is emulated
   // Where ranks take a device each: all there are, and the versions of what drives them; they throw Error where none
   // can be used. Null where the host computes, for any number of ranks.
   std::vector<DeviceFacts> (*devices)() = nullptr;
   std::vector<std::pair<std::string, std::string>> (*versions)() = nullptr;
-  std::int64_t attention_block = 1;  // query tokens that attention takes at once, see kernels/bills.h
+  AttentionBilling attention = {};  // see kernels/bills.h
 };
 
 std::span<const Backend> backends();  // all, absent ones included
@@ -41,8 +51,8 @@ const Backend& backend_named(
 
 const Ops& reference_ops();  // kernels/reference
 const Ops& counting_ops();   // kernels/counting, bills like `reference`
-// Bills like a back end whose attention takes that many query tokens at once: the forecast of its run.
-std::unique_ptr<Ops> make_counting_ops(std::int64_t attention_block);
+// Bills like a back end whose attention costs this: the forecast of its run.
+std::unique_ptr<Ops> make_counting_ops(const AttentionBilling&);
 const Backend& cpu_backend();   // kernels/cpu, or kernels/cpu/absent.cpp
 const Backend& cuda_backend();  // kernels/cuda, or kernels/cuda/absent.cpp
 

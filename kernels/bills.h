@@ -131,11 +131,21 @@ inline Cost bill_attention(const Tensor& out, const Tensor& log_sum, const Tenso
   cost.bytes = bytes_of({&out, &log_sum}) + attention_inputs(q, kv);
   return cost;
 }
-// dV, dP, dQ, dK, and the scores once more: the forward pass leaves only their log-sums.
+// What of attention's cost depends on the back end.
+struct AttentionBilling {
+  std::int64_t block = 1;  // query tokens that are taken at once
+  // How many of the forward's two products, and of the gradients' shared one, the backward pass makes once more for
+  // these operands; null: one, the scores.
+  int (*rebuilt)(const Tensor& q, const Tensor& lengths, const Attention&) = nullptr;
+  int products_rebuilt(const Tensor& q, const Tensor& lengths, const Attention& how) const {
+    return rebuilt ? rebuilt(q, lengths, how) : 1;
+  }
+};
+// dV, dP, dQ, dK, and `rebuilt` products more: at least the scores, of which the forward pass leaves only log-sums.
 inline Cost bill_attention_backward(const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
                                     const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Attention& how,
-                                    std::int64_t block) {
-  Cost cost = attention_flops(how, block, 4, 1);
+                                    std::int64_t block, int rebuilt = 1) {
+  Cost cost = attention_flops(how, block, 4, rebuilt);
   cost.bytes = bytes_of({&dout, &out, &log_sum}) + attention_inputs(q, kv) + attention_inputs(dq, dkv);
   return cost;
 }

@@ -84,7 +84,7 @@ class Twins {
 class EmulatedBf16 : public Ops {
  public:
   EmulatedBf16(const Ops& inner, std::int64_t attention_block)
-      : inner_(inner), bills_(make_counting_ops(attention_block)) {}
+      : inner_(inner), bills_(make_counting_ops({.block = attention_block})) {}
   std::string_view name() const override { return inner_.name(); }
   Cost convert(Stream& stream, const Tensor& out, const Tensor& in) const override {
     return run(stream, &Ops::convert, Out{out}, In{in});

@@ -97,8 +97,8 @@ class Communicator {
   // Books the seconds of messages that are through and not booked yet, for all groups of this rank. They are also
   // booked whenever the rank sends its next message.
   virtual void settle() {}
-  // A collective call: sends and receives within this group will follow, so connections for them are made now. Where
-  // nobody calls it they are made at the first message.
+  // A collective call: sends and receives within this group will follow, so connections for them are made now, in an
+  // order that all ranks have in common. Stages and rings call it before the first step.
   virtual void prepare_passing() {}
 };
 

@@ -22,6 +22,11 @@ namespace quadrille {
 // Implemented by nccl/, or nccl/absent.cpp which throws Error.
 std::unique_ptr<Communicator> over_nccl(std::unique_ptr<Communicator> host, Device&, double timeout_seconds);
 
+// Sums known numbers of these ranks through an NCCL communicator of their own, also where there is but one (whose world
+// otherwise calls nothing of NCCL), and returns the median seconds of such a sum. Throws Error: NCCL refuses, or a sum
+// is wrong.
+double try_nccl(std::unique_ptr<Communicator> host, Device&, std::int64_t numbers, double timeout_seconds);
+
 // Through host memory, by the host's own world: for any device, also one that ranks share. Every call waits, like those
 // of the host's world, and results are the same in bits.
 std::unique_ptr<Communicator> over_host_memory(std::unique_ptr<Communicator> host, Device&);

@@ -125,7 +125,7 @@ if ! $dry; then export -f ours theirs summary; export out program python torch j
 bench=("$build/ops_bench" --backend=cuda --json --seconds=0.05)
 
 row configure 60 "${configure[@]}" || { record build "left out: not configured" 0 ""; exit 1; }
-row build 200 cmake --build "$build" -j "$jobs" --target quadrille ops_bench judge_ops || exit 1
+row build 200 cmake --build "$build" -j "$jobs" --target quadrille ops_bench nccl_bench judge_ops || exit 1
 row ops 40 "$build/tests/judge_ops" cuda f32 f64 bf16
 row layouts 60 "$program" check --layouts --backend cuda --ranks 2 "${share[@]}"
 row gpt2_124m 40 bash -c 'ours gpt2_124m gpt2_124m_speed'
@@ -136,7 +136,7 @@ torch_row ops_torch 25 "$python" scripts/peers/torch_ops.py --model gpt2_124m --
 row gpt2_1558m 50 bash -c 'ours gpt2_1558m gpt2_1558m_speed'
 torch_row gpt2_1558m_torch 80 bash -c 'theirs gpt2_1558m_speed --compile --steps 8 --warm-up 4'
 row bandwidth 15 "${bench[@]}" --dtype=bf16 --model=gpt2_1558m --only=norm
-row nccl_one_rank 20 bash -c 'ours nccl_one_rank gpt2_124m_speed --ranks 1 --strategy data --collectives nccl --steps 12'
+row nccl_one_rank 20 "$build/nccl_bench"
 row two_ranks_one_gpu 30 bash -c "ours two_ranks_one_gpu gpt_peer --ranks 2 --strategy data ${share[*]}"
 torch_row gpt2_124m_eager 30 bash -c 'theirs gpt2_124m_speed --steps 8 --warm-up 3'
 row elementwise 15 "${bench[@]}" --dtype=bf16 --model=gpt2_124m

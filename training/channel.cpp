@@ -13,6 +13,7 @@ Channel::Channel(const Plan& plan, int direction, Ledger& ledger) : holds_(plan.
   to_ = (plan.stage() + direction + stages) % stages, from_ = (plan.stage() - direction + stages) % stages;
   group_ = mesh.part_of(
       axis, [](int) { return 0; }, mesh.name(axis));
+  group_->prepare_passing();
   if (!holds_ || !mesh.courier()) return;
   group_ = carried_by(*mesh.courier(), std::move(group_), Sends::carried);
   group_->report_to(&ledger);

@@ -193,7 +193,7 @@ namespace {
 // without numbers, says so.
 void check_by_walking(const Workload& w, const Mesh& mesh, std::vector<std::string>& faults) {
   const auto device = make_counting_device();
-  const auto ops = make_counting_ops(1);
+  const auto ops = make_counting_ops({});
   Ledger ledger;
   try {
     const Engine engine(w, mesh, *device, *ops, ledger, nullptr);

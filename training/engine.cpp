@@ -63,6 +63,9 @@ Engine::Engine(const Workload& w, const Mesh& mesh, Device& device, const Ops& o
                                                        : w.training.batch_size) {
   if (rehearsal) rehearsal_ = *rehearsal;
   open_pipeline();
+  // Keys and values that travel round pass from neighbour to neighbour.
+  if (plan_.context().attention == KeyExchange::ring && plan_.context_axes() != 0)
+    mesh_.along(plan_.context_axes()).prepare_passing();
   totals_ = device_.empty({3}, DType::f64);
   // Kept: to give pinned memory back waits for all devices, also for those of ranks that wait for this one.
   host_totals_ = host_->empty({3}, DType::f64);

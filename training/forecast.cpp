@@ -21,7 +21,7 @@ Counted count(const Workload& w, const Backend& backend, const std::vector<MeshA
   options.ranks = ranks;
   options.counting_rank = rank;
   const auto device = make_counting_device();
-  const auto ops = make_counting_ops(backend.attention_block);
+  const auto ops = make_counting_ops(backend.attention);
   run_counting(options, [&](std::unique_ptr<Communicator> world) {
     const Mesh mesh(std::move(world), axes);
     Ledger ledger;
@@ -34,8 +34,8 @@ Counted count(const Workload& w, const Backend& backend, const std::vector<MeshA
     f.step_messages = ledger.messages();
     engine.evaluate(nullptr);
     f.memory = engine.memory();
-    if (backend.scratch_needed && engine.has_layers())
-      f.memory.scratch = backend.scratch_needed(engine.model().head(), w.threads);
+    counted.scratch = {engine.model().head(), w.threads, w.training.dtype, engine.has_layers()};
+    if (backend.scratch_needed) f.memory.scratch = backend.scratch_needed(counted.scratch);
     f.parameters = engine.parameters().count();
     f.model_flops_full = kTrainingOverForward * engine.model().forward_flops(w.training.batch_size, false);
     f.model_flops_causal = kTrainingOverForward * engine.model().forward_flops(w.training.batch_size, true);

@@ -3,11 +3,13 @@
 // outside training/; the harness calls forecast() of trainer.h.
 #pragma once
 
+#include "kernels/backend.h"
 #include "training/engine.h"
 
 namespace quadrille {
 
 struct Counted {
+  ScratchUse scratch;
   Rehearsal rehearsal;
   Forecast forecast;
 };

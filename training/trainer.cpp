@@ -60,7 +60,9 @@ struct Trainer::Inside {
         mesh(m),
         counted(count(w, backend, axes(m), m.world().size(), m.world().rank())),
         engine(workload, mesh, device, backend.ops(), l, &counted.rehearsal),
-        scratch_held(backend.scratch_held) {}
+        scratch_held(backend.scratch_held) {
+    if (backend.hold_scratch) backend.hold_scratch(device, counted.scratch);
+  }
   const Workload workload;
   const Mesh& mesh;
   Counted counted;

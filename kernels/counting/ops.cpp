@@ -8,8 +8,8 @@
 
 namespace quadrille {
 
-CountingOps::CountingOps(std::int64_t attention_block) : attention_block_(attention_block) {
-  require(attention_block > 0, "counting: an attention block of {} query tokens, wanted at least 1", attention_block);
+CountingOps::CountingOps(const AttentionBilling& attention) : attention_(attention) {
+  require(attention.block > 0, "counting: an attention block of {} query tokens, wanted at least 1", attention.block);
 }
 
 Cost CountingOps::convert(Stream& stream, const Tensor& out, const Tensor& in) const {
@@ -114,14 +114,15 @@ Cost CountingOps::positions(Stream& stream, const Tensor& ids, std::int64_t firs
 Cost CountingOps::attention(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
                             const Tensor& lengths, const Attention& how) const {
   check_attention(stream, out, log_sum, q, kv, lengths, how);
-  return bill_attention(out, log_sum, q, kv, how, attention_block_);
+  return bill_attention(out, log_sum, q, kv, how, attention_.block);
 }
 
 Cost CountingOps::attention_backward(Stream& stream, const Tensor& dq, const Tensor& dkv, const Tensor& dout,
                                      const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
                                      const Tensor& lengths, const Attention& how) const {
   check_attention_backward(stream, dq, dkv, dout, out, log_sum, q, kv, lengths, how);
-  return bill_attention_backward(dq, dkv, dout, out, log_sum, q, kv, how, attention_block_);
+  return bill_attention_backward(dq, dkv, dout, out, log_sum, q, kv, how, attention_.block,
+                                 attention_.products_rebuilt(q, lengths, how));
 }
 
 Cost CountingOps::attention_merge(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& part_out,
@@ -207,12 +208,12 @@ Cost CountingOps::lamb_step(Stream& stream, const Tensor& values, const Tensor& 
 }
 
 const Ops& counting_ops() {
-  static const CountingOps ops(1);
+  static const CountingOps ops({});
   return ops;
 }
 
-std::unique_ptr<Ops> make_counting_ops(std::int64_t attention_block) {
-  return std::make_unique<CountingOps>(attention_block);
+std::unique_ptr<Ops> make_counting_ops(const AttentionBilling& attention) {
+  return std::make_unique<CountingOps>(attention);
 }
 
 }  // namespace quadrille

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes nothing: each op is checked and billed as if it had run, whatever the device. Used to forecast work and
-// memory of runs of any size. `attention_block` is that of the back end whose run is forecast.
+// memory of runs of any size. Attention is billed like that of the back end whose run is forecast.
 #pragma once
 
+#include "kernels/bills.h"
 #include "kernels/ops.h"
 
 namespace quadrille {
 
 class CountingOps : public Ops {
  public:
-  explicit CountingOps(std::int64_t attention_block);
+  explicit CountingOps(const AttentionBilling&);
 
   std::string_view name() const override { return "counting"; }
   Cost convert(Stream&, const Tensor& out, const Tensor& in) const override;
@@ -70,7 +71,7 @@ class CountingOps : public Ops {
                  const Tensor& norms, const Tensor& scalars, const Lamb&) const override;
 
  private:
-  std::int64_t attention_block_;
+  AttentionBilling attention_;
 };
 
 }  // namespace quadrille

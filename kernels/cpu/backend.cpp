@@ -43,10 +43,11 @@ void use_threads(int count) {
   omp_set_num_threads(count);
 }
 
-std::int64_t scratch_needed(std::int64_t head_width, int threads) {
+std::int64_t scratch_needed(const ScratchUse& use) {
+  if (!use.layers) return 0;
   Attention how;
-  how.head = head_width;
-  return threads * attention_loops().scratch(how) * static_cast<std::int64_t>(sizeof(float));
+  how.head = use.head_width;
+  return use.threads * attention_loops().scratch(how) * static_cast<std::int64_t>(sizeof(float));
 }
 
 }  // namespace
@@ -74,7 +75,7 @@ const Backend& cpu_backend() {
                                .scratch_needed = scratch_needed,
                                .scratch_held = scratch_bytes,
                                .computes_f64 = false,
-                               .attention_block = kAttentionBlock};
+                               .attention = {.block = kAttentionBlock}};
   return backend;
 }
 

@@ -224,7 +224,8 @@ Cost CudaOps::attention_backward(Stream& stream, const Tensor& dq, const Tensor&
   const bool packed = dq.same_place(dkv);
   if (!packed && how.q_width != how.queries * how.head) stream.zero(dq);
   if (!packed && how.kv_width != 2 * how.head) stream.zero(dkv);
-  if (how.rows * how.q_tokens * how.kv_tokens > 0 && !lengths && sdpa_supports(q, how))
+  const bool fused = how.rows * how.q_tokens * how.kv_tokens > 0 && !lengths && sdpa_supports(q, how);
+  if (fused)
     sdpa_backward(stream, dq, dkv, dout, out, log_sum, q, kv, how);
   else
     with_number_type(q, [&]<class T>(T) {
@@ -234,7 +235,8 @@ Cost CudaOps::attention_backward(Stream& stream, const Tensor& dq, const Tensor&
           stream, {dq.as<T>(), dkv.as<T>(), dout.as<T>(), out.as<T>(), log_sum.as<Real<T>>(), q.as<T>(), kv.as<T>(),
                    lengths_of(lengths), how, Dropped(how.key, how.dropout), packs});
     });
-  return bill_attention_backward(dq, dkv, dout, out, log_sum, q, kv, how, kAttentionBlock);
+  return bill_attention_backward(dq, dkv, dout, out, log_sum, q, kv, how, kAttentionBlock,
+                                 fused ? kRebuiltFused : kRebuiltPlainly);
 }
 
 }  // namespace quadrille

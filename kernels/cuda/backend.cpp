@@ -4,6 +4,7 @@
 
 #include "core/cuda/device.h"
 #include "kernels/cuda/libraries.h"
+#include "kernels/cuda/library.h"
 #include "kernels/cuda/ops.h"
 
 namespace quadrille {
@@ -14,7 +15,16 @@ const Ops& cuda_ops() {
   static const CudaOps ops;
   return ops;
 }
-std::int64_t workspaces(std::int64_t, int) { return kWorkspaceBytes; }
+// Tensors of bf16 may go to cuDNN.
+bool wants_attention(const ScratchUse& use) { return use.dtype == DType::bf16 && use.layers && use.head_width > 0; }
+std::int64_t workspaces(const ScratchUse& use) {
+  return kProductWorkspace + (wants_attention(use) ? kAttentionWorkspace : 0);
+}
+void hold_workspaces(Device& device, const ScratchUse& use) { cuda_libraries(device).hold(wants_attention(use)); }
+
+int products_rebuilt(const Tensor& q, const Tensor& lengths, const Attention& how) {
+  return !lengths && sdpa_expected(q.dtype(), how) ? CudaOps::kRebuiltFused : CudaOps::kRebuiltPlainly;
+}
 
 }  // namespace
 
@@ -26,11 +36,12 @@ const Backend& cuda_backend() {
                             .absent_because = "",
                             .timed_claims = true,
                             .scratch_needed = workspaces,
+                            .hold_scratch = hold_workspaces,
                             .scratch_held = cuda_workspace_bytes,
                             .tensor_cores = true,
                             .devices = cuda_devices,
                             .versions = cuda_versions,
-                            .attention_block = CudaOps::kAttentionBlock};
+                            .attention = {.block = CudaOps::kAttentionBlock, .rebuilt = products_rebuilt}};
   return cuda;
 }
 

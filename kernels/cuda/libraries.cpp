@@ -42,29 +42,41 @@ cudnnHandle_t CudaLibraries::cudnn() {
   return cudnn_.get();
 }
 
-void* CudaLibraries::workspace(Workspace& space, std::int64_t bytes, cudaStream_t stream) {
-  if (bytes == 0) return nullptr;
+void CudaLibraries::allocate(Workspace& space, std::int64_t size) const {
+  if (space) return;
   check(cudaSetDevice(device_));
-  if (bytes > space.largest) {
-    constexpr std::int64_t kStep = 1 << 20;
-    const std::int64_t size = (bytes + kStep - 1) / kStep * kStep;
-    void* fresh = nullptr;
-    const cudaError_t code = cudaMalloc(&fresh, static_cast<std::size_t>(size));
-    if (code == cudaErrorMemoryAllocation) {
-      cudaGetLastError();
-      fail("GPU {} has no {} MiB left for the workspace of its libraries: use smaller batches or fewer ranks on it",
-           device_, size >> 20);
-    }
-    check(code);
-    space.blocks.emplace_back(fresh);
-    space.largest = size, space.held += size;
+  void* fresh = nullptr;
+  const cudaError_t code = cudaMalloc(&fresh, static_cast<std::size_t>(size));
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    fail("GPU {} has no {} MiB left for the workspace of its libraries: use smaller batches or fewer ranks on it",
+         device_, size >> 20);
   }
-  if (last_ && last_ != stream) check(cudaDeviceSynchronize());
-  last_ = stream;
-  return space.blocks.back().get();
+  check(code);
+  space.reset(fresh);
 }
 
-std::int64_t CudaLibraries::workspace_bytes() const { return product_.held + attention_.held; }
+void CudaLibraries::hold(bool attention) {
+  allocate(product_, kProductWorkspace);
+  if (attention)
+    allocate(attention_, kAttentionWorkspace);
+  else
+    attention_.reset();
+}
+
+void* CudaLibraries::workspace(Workspace& space, std::int64_t size, std::int64_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return nullptr;
+  require(bytes <= size, "a library wants {} bytes of workspace, its plan was to take at most {}", bytes, size);
+  allocate(space, size);
+  check(cudaSetDevice(device_));
+  if (last_ && last_ != stream) check(cudaDeviceSynchronize());
+  last_ = stream;
+  return space.get();
+}
+
+std::int64_t CudaLibraries::workspace_bytes() const {
+  return (product_ ? kProductWorkspace : 0) + (attention_ ? kAttentionWorkspace : 0);
+}
 
 CudaLibraries& cuda_libraries(const Device& device) {
   const int index = cuda_index(device);

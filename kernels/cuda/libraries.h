@@ -2,7 +2,7 @@
 // What a rank thread holds of NVIDIA's libraries for its GPU: handles, the plans found so far and the workspaces.
 // Everything is made at its first use and kept, so that after the first step no call allocates or searches (which also
 // a captured step needs). The workspaces are this back end's temporary memory outside the arena, as in kernels/cpu/
-// scratch.h: the forecast counts kWorkspaceBytes, the report what the thread holds. Used by gemm.cpp and sdpa.cpp.
+// scratch.h: the forecast counts them, the report what the thread holds. Used by gemm.cpp and sdpa.cpp.
 #pragma once
 
 #include <cublasLt.h>
@@ -15,7 +15,6 @@
 #include <map>
 #include <memory>
 #include <type_traits>
-#include <vector>
 
 #include "core/device.h"
 #include "kernels/cuda/cudnn_graph.h"
@@ -23,11 +22,10 @@
 
 namespace quadrille {
 
-// At most. Products: what NVIDIA recommends on Hopper and later. Attention: its backward pass keeps 2 bytes for each
+// Products: what NVIDIA recommends on Hopper and later. Attention: its backward pass keeps 2 bytes for each
 // pair of tokens and head; this is enough for 560 heads of 1024 tokens at once, or 8 of 8192 (see sdpa.cpp).
 inline constexpr std::int64_t kProductWorkspace = std::int64_t{32} << 20,
                               kAttentionWorkspace = std::int64_t{1120} << 20;
-inline constexpr std::int64_t kWorkspaceBytes = kProductWorkspace + kAttentionWorkspace;
 
 struct DestroyCublas {
   void operator()(cublasLtHandle_t handle) const noexcept { cublasLtDestroy(handle); }
@@ -63,10 +61,16 @@ class CudaLibraries {
   cublasLtHandle_t cublas();
   cudnnHandle_t cudnn();  // loaded at the first call; runs without cuDNN's attention never need it
   // Temporary memory for one call on this stream. All calls of a thread share it, in the order of their stream; a
-  // change of the stream waits for the device (ranks compute on one stream). It grows to what calls have asked for;
-  // what was given out before is kept, since captured steps go on using it.
-  void* product_workspace(std::int64_t bytes, cudaStream_t stream) { return workspace(product_, bytes, stream); }
-  void* attention_workspace(std::int64_t bytes, cudaStream_t stream) { return workspace(attention_, bytes, stream); }
+  // change of the stream waits for the device (ranks compute on one stream). Its size is fixed: it is allocated whole
+  // when a run begins, else at the first call, and plans that want more are not taken.
+  void* product_workspace(std::int64_t bytes, cudaStream_t stream) {
+    return workspace(product_, kProductWorkspace, bytes, stream);
+  }
+  void* attention_workspace(std::int64_t bytes, cudaStream_t stream) {
+    return workspace(attention_, kAttentionWorkspace, bytes, stream);
+  }
+  // For a run that begins: the workspace of products, and that of attention or none.
+  void hold(bool attention);
   std::int64_t workspace_bytes() const;
   std::int64_t attention_room = kAttentionWorkspace;  // what a call may ask for; tests lower it
 
@@ -80,11 +84,9 @@ class CudaLibraries {
   struct DestroyHandle {
     void operator()(cudnnHandle_t handle) const noexcept { cudnnDestroy(handle); }
   };
-  struct Workspace {
-    std::vector<std::unique_ptr<void, Free>> blocks;  // the last one is the largest
-    std::int64_t largest = 0, held = 0;
-  };
-  void* workspace(Workspace&, std::int64_t bytes, cudaStream_t);
+  using Workspace = std::unique_ptr<void, Free>;
+  void allocate(Workspace&, std::int64_t size) const;
+  void* workspace(Workspace&, std::int64_t size, std::int64_t bytes, cudaStream_t);
 
   int device_;
   Cublas<cublasLtHandle_t> cublas_;

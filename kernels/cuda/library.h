@@ -19,6 +19,8 @@ void gemm(Stream&, const Tensor& out, const Tensor& a, const Tensor& b, const Te
 // Whether cuDNN's fused attention can do this: bf16, no dropout, positions without a jump, causal only where queries
 // and keys begin together, a head width it supports. The plain kernel does all else.
 bool sdpa_supports(const Tensor& q, const Attention&);
+// What of that can be told without the library, also of tensors that hold no numbers: true where it should have a plan.
+bool sdpa_expected(DType, const Attention&);
 void sdpa_forward(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
                   const Attention&);
 void sdpa_backward(Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,

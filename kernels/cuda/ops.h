@@ -15,6 +15,9 @@ class CudaOps : public Ops {
   // Query tokens that the plain attention kernel takes at once. cuDNN does not say how many it takes: its work is
   // billed alike.
   static constexpr std::int64_t kAttentionBlock = 64;
+  // Products that the backward pass makes once more. The plain kernels go over keys and over queries apart: the scores
+  // in both, after the forward pass, and in the second the gradient of the weights again.
+  static constexpr int kRebuiltPlainly = 3, kRebuiltFused = 1;
 
   std::string_view name() const override { return "cuda"; }
   Cost convert(Stream&, const Tensor& out, const Tensor& in) const override;

@@ -134,9 +134,14 @@ bool maskable(const Attention& how) {
 
 }  // namespace
 
+bool sdpa_expected(DType type, const Attention& how) {
+  constexpr std::int64_t kWidest = 256;  // on Hopper; 128 elsewhere, where cuDNN then has no plan
+  return type == DType::bf16 && how.dropout == 0 && how.head <= kWidest && aligned(how) && maskable(how) &&
+         how.rows > 0 && how.q_tokens > 0 && how.kv_tokens > 0;
+}
+
 bool sdpa_supports(const Tensor& q, const Attention& how) {
-  if (q.dtype() != DType::bf16 || how.dropout != 0 || !aligned(how) || !maskable(how)) return false;
-  if (how.rows == 0 || how.q_tokens == 0 || how.kv_tokens == 0) return false;
+  if (!sdpa_expected(q.dtype(), how)) return false;
   CudaLibraries& libraries = cuda_libraries(q.device());
   bool all = true;
   over_parts(how, forward_part(how),

@@ -13,4 +13,8 @@ std::unique_ptr<Communicator> over_nccl(std::unique_ptr<Communicator>, Device&, 
   fail("collectives over NCCL are not in this program: {}", nccl_absent_because());
 }
 
+double try_nccl(std::unique_ptr<Communicator>, Device&, std::int64_t, double) {
+  fail("collectives over NCCL are not in this program: {}", nccl_absent_because());
+}
+
 }  // namespace quadrille

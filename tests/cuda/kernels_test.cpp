@@ -192,7 +192,7 @@ std::vector<OpCase> own_cases() {
 }
 
 void expect_agreement(const OpCase& c, Device& device, DType real) {
-  const Verdict v = judge(c, cuda_backend().ops(), device, real, cuda_backend().attention_block);
+  const Verdict v = judge(c, cuda_backend().ops(), device, real, cuda_backend().attention);
   EXPECT_TRUE(v.agrees()) << fmt::format("{}: {}", c.name, fmt::join(v.complaints, "; "));
 }
 

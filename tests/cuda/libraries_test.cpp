@@ -178,13 +178,15 @@ class Sdpa : public Libraries {
   ~Sdpa() override { libraries().attention_room = kAttentionWorkspace; }
 };
 
-TEST_F(Sdpa, TheWorkspaceGrowsToWhatIsAsked) {
-  const std::int64_t before = cuda_workspace_bytes();
+TEST_F(Sdpa, WorkspacesAreAllocatedWholeAndOnlyWhereWanted) {
+  libraries().hold(false);
+  const std::int64_t before = static_cast<std::int64_t>(standin::bytes_allocated(0));
+  EXPECT_EQ(cuda_workspace_bytes(), kProductWorkspace);
   compare(packed(1, 5, 2, 1, 8));
-  const std::int64_t first = cuda_workspace_bytes();
-  EXPECT_LE(first - before, 1 << 20);
-  compare(packed(2, 5, 2, 1, 8));
-  EXPECT_EQ(cuda_workspace_bytes(), first);
+  EXPECT_EQ(cuda_workspace_bytes(), kProductWorkspace + kAttentionWorkspace);
+  EXPECT_EQ(static_cast<std::int64_t>(standin::bytes_allocated(0)) - before, kAttentionWorkspace);
+  libraries().hold(false);
+  EXPECT_EQ(static_cast<std::int64_t>(standin::bytes_allocated(0)), before);
 }
 TEST_F(Sdpa, PackedHeads) { compare(packed(2, 5, 3, 1, 8)); }
 TEST_F(Sdpa, PackedGroupedHeads) { compare(packed(2, 5, 2, 3, 8)); }

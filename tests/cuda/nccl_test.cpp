@@ -209,6 +209,17 @@ TEST(Nccl, RanksThatDisagreeAreToldSo) {
   standin::forgive();
 }
 
+// With one rank the world itself calls nothing of NCCL: the trial does.
+TEST(Nccl, ATrialSumsThroughItAlsoWithOneRank) {
+  for (const int ranks : {1, 3})
+    on_gpus(ranks, [](World host, Device& device) {
+      const std::int64_t before = standin::nccl_calls();
+      EXPECT_GT(try_nccl(std::move(host), device, 5003, 10), 0);
+      EXPECT_GT(standin::nccl_calls(), before);
+    });
+  EXPECT_EQ(standin::forgive(), std::vector<std::string>());
+}
+
 TEST(Nccl, RefusesASharedDevice) {
   WorldOptions options;
   options.ranks = 2;

@@ -21,7 +21,7 @@ TEST(Backends, AreListedWithWhatTheyNeed) {
   for (const Backend& b : backends()) {
     EXPECT_EQ(b.absent_because.empty(), b.ops != nullptr) << b.name;
     EXPECT_EQ(b.absent_because.empty(), b.open_device != nullptr) << b.name;
-    EXPECT_GE(b.attention_block, 1) << b.name;
+    EXPECT_GE(b.attention.block, 1) << b.name;
     if (b.ops != nullptr) {
       EXPECT_EQ(b.ops().name(), b.name);
     }

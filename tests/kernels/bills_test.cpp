@@ -42,7 +42,7 @@ class AttentionBills : public Bills, public testing::WithParamInterface<Attentio
 
 TEST_P(AttentionBills, ExecutedAndSkippedAddUpToTheFullFormula) {
   const auto [t, block, pairs] = GetParam();
-  const std::unique_ptr<Ops> ops = make_counting_ops(block);
+  const std::unique_ptr<Ops> ops = make_counting_ops({.block = block});
   Attention how{.rows = 3,
                 .q_tokens = t,
                 .kv_tokens = t,
@@ -122,7 +122,29 @@ TEST_F(Bills, AttentionOfTwoRunsCountsPositions) {
   EXPECT_EQ(first_seeing(how, 4), 3);
 }
 
-TEST_F(Bills, CountingRefusesABlockOfNothing) { EXPECT_THROW(make_counting_ops(0), Error); }
+TEST_F(Bills, ProductsMadeOnceMoreAreExecutedNotUseful) {
+  const Attention how{.rows = 2,
+                      .q_tokens = 5,
+                      .kv_tokens = 5,
+                      .groups = 1,
+                      .queries = 1,
+                      .head = 8,
+                      .q_width = 24,
+                      .kv_width = 24,
+                      .kv_offset = 8};
+  const Tensor qkv = f32({2, 5, 1, 24}), out = f32({2, 5, 1, 8}), log_sum = f32({2, 1, 1, 5});
+  const auto bill = [&](const AttentionBilling& billing) {
+    return make_counting_ops(billing)->attention_backward(*stream_, f32({2, 5, 1, 24}), qkv, f32({2, 5, 1, 8}), out,
+                                                          log_sum, qkv, qkv, {}, how);
+  };
+  const Cost once = bill({}),
+             thrice = bill({.rebuilt = [](const Tensor&, const Tensor&, const Attention&) { return 3; }});
+  EXPECT_EQ(once.flops - once.recomputed, thrice.flops - thrice.recomputed);
+  EXPECT_EQ(thrice.recomputed, 3 * once.recomputed);
+  EXPECT_EQ(thrice.skipped, once.skipped);
+}
+
+TEST_F(Bills, CountingRefusesABlockOfNothing) { EXPECT_THROW(make_counting_ops({.block = 0}), Error); }
 
 }  // namespace
 }  // namespace quadrille

@@ -64,7 +64,7 @@ TEST_P(EveryInstructionSet, AgreesWithTheReference) {
   const std::unique_ptr<Device> device = cpu_backend().open_device(0);
   cpu_backend().use_threads(1);
   for (const OpCase& c : op_cases()) {
-    const Verdict v = judge(c, cpu_backend().ops(), *device, DType::f32, cpu_backend().attention_block);
+    const Verdict v = judge(c, cpu_backend().ops(), *device, DType::f32, cpu_backend().attention);
     EXPECT_TRUE(v.agrees()) << text(c, v);
   }
 }
@@ -88,7 +88,7 @@ TEST_P(LargeWork, AgreesWithTheReference) {
   cpu_backend().use_threads(GetParam());
   for (const LargeCase& large : large_cases()) {
     const OpCase c = large.as_op_case();
-    const Verdict v = judge(c, cpu_backend().ops(), *device, DType::f32, cpu_backend().attention_block);
+    const Verdict v = judge(c, cpu_backend().ops(), *device, DType::f32, cpu_backend().attention);
     EXPECT_TRUE(v.agrees()) << text(c, v);
   }
 }

@@ -24,9 +24,7 @@ class EveryBackend : public testing::TestWithParam<std::string> {
     if (backend_->use_threads) backend_->use_threads(2);
     device_ = backend_->open_device(0);
   }
-  Verdict judged(const OpCase& c, DType real) {
-    return judge(c, backend_->ops(), *device_, real, backend_->attention_block);
-  }
+  Verdict judged(const OpCase& c, DType real) { return judge(c, backend_->ops(), *device_, real, backend_->attention); }
 
   const Backend* backend_ = nullptr;
   std::unique_ptr<Device> device_;

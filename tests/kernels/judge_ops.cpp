@@ -22,7 +22,7 @@ bool judge_type(const Backend& backend, DType type) {
   std::string worst_case;
   double worst = 0;
   for (const OpCase& c : op_cases()) {
-    const Verdict verdict = judge(c, backend.ops(), *device, type, backend.attention_block);
+    const Verdict verdict = judge(c, backend.ops(), *device, type, backend.attention);
     for (const std::string& complaint : verdict.complaints)
       fmt::print(stderr, "{} in {}: {}\n", c.name, name_of(type), complaint);
     failed += verdict.agrees() ? 0 : 1;

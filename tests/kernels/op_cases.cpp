@@ -72,7 +72,7 @@ const std::vector<OpCase>& op_cases() {
   return all;
 }
 
-Verdict judge(const OpCase& c, const Ops& ops, Device& device, DType real, std::int64_t attention_block) {
+Verdict judge(const OpCase& c, const Ops& ops, Device& device, DType real, const AttentionBilling& attention) {
   Verdict verdict;
   const DType exact = real == DType::bf16 ? DType::bf16 : DType::f32;
   Bench bench(ops, device, real, key_of(c), exact);
@@ -90,7 +90,7 @@ Verdict judge(const OpCase& c, const Ops& ops, Device& device, DType real, std::
       compare(verdict, bench.results()[i], reference->results()[i], tolerance_for(real, bench.results()[i]));
 
   const std::unique_ptr<Device> nowhere = make_counting_device();
-  const std::unique_ptr<Ops> counting = make_counting_ops(attention_block);
+  const std::unique_ptr<Ops> counting = make_counting_ops(attention);
   Bench forecast(*counting, *nowhere, real, key_of(c), exact);
   c.run(forecast);
   compare(verdict, bench.total_bill(), forecast.total_bill());

@@ -27,8 +27,8 @@ struct Verdict {
   bool agrees() const { return complaints.empty(); }
 };
 
-// `attention_block`: of the back end, for its bill.
-Verdict judge(const OpCase&, const Ops&, Device&, DType real, std::int64_t attention_block);
+// `attention`: of the back end, for its bill.
+Verdict judge(const OpCase&, const Ops&, Device&, DType real, const AttentionBilling& attention);
 
 // The themes, one file each.
 void add_product_cases(std::vector<OpCase>&);

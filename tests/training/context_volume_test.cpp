@@ -112,7 +112,7 @@ TEST(ContextWork, IsUnequalInNaturalOrder) {  // rank i: n queries that each see
 // A back end that takes queries in blocks computes for a block what its last query sees.
 TEST(ContextWork, IsEqualWithinOneBlockOnTheCpu) {
   if (!backend_named("cpu").absent_because.empty()) GTEST_SKIP();
-  const std::int64_t tokens = 80, block = backend_named("cpu").attention_block;
+  const std::int64_t tokens = 80, block = backend_named("cpu").attention.block;
   const int g = 4;  // chunks of 10, no multiple of the block
   const Workload w = gpt(context(g, R"("attention": "gather")"), kHeads, tokens);
   double least = 1e300, most = 0;

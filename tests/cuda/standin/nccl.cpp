@@ -9,6 +9,7 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -28,6 +29,8 @@ namespace {
 
 using quadrille::DType;
 using quadrille::Reduce;
+
+std::atomic<std::int64_t> taken = 0;
 
 constexpr auto kPatience = std::chrono::seconds(60);
 
@@ -255,6 +258,7 @@ ncclResult_t enqueue(const Grouped& group) {
 }
 
 ncclResult_t submit(ncclComm_t handle, cudaStream_t stream, const Call& call) {
+  ++taken;
   const auto comm = known(handle);
   if (!comm) return ncclInvalidArgument;
   const auto complain = [&](const std::string& text) {
@@ -385,6 +389,8 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
   comm->club->changed.notify_all();
   return ncclCommDestroy(handle);
 }
+
+std::int64_t standin::nccl_calls() { return taken; }
 
 ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t n, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {

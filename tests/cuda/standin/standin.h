@@ -5,6 +5,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -41,6 +42,8 @@ class Meeting {
   Meeting& operator=(const Meeting&) = delete;
 };
 
+std::int64_t nccl_calls();                // messages that NCCL's stand-in has taken so far
+std::size_t bytes_allocated(int device);  // now
 int device_of(cudaStream_t);
 int device_of(const void*);  // whose memory that is; -1: the host's
 // What a fault becomes inside work: an exception whose text names what happened.

@@ -172,6 +172,7 @@ std::vector<std::string> forgive() {
   return std::exchange(state().faults, {});
 }
 
+std::size_t bytes_allocated(int device) { return bytes_on(device); }
 int device_of(cudaStream_t stream) { return stream->device; }
 int device_of(const void* p) { return where_is(p).device; }
 void fail(const std::string& what) { throw std::runtime_error(what); }
