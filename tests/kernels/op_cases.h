@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/bills.h"
 #include "tests/kernels/bench.h"
 
 namespace quadrille {
