@@ -132,10 +132,11 @@ TEST_F(Bills, ProductsMadeOnceMoreAreExecutedNotUseful) {
                       .q_width = 24,
                       .kv_width = 24,
                       .kv_offset = 8};
-  const Tensor qkv = f32({2, 5, 1, 24}), out = f32({2, 5, 1, 8}), log_sum = f32({2, 1, 1, 5});
+  const Tensor qkv = f32({2, 5, 1, 24}), out = f32({2, 5, 1, 8}), log_sum = f32({2, 1, 1, 5}),
+               dqkv = f32({2, 5, 1, 24});
   const auto bill = [&](const AttentionBilling& billing) {
-    return make_counting_ops(billing)->attention_backward(*stream_, f32({2, 5, 1, 24}), qkv, f32({2, 5, 1, 8}), out,
-                                                          log_sum, qkv, qkv, {}, how);
+    return make_counting_ops(billing)->attention_backward(*stream_, dqkv, dqkv, f32({2, 5, 1, 8}), out, log_sum, qkv,
+                                                          qkv, {}, how);
   };
   const Cost once = bill({}),
              thrice = bill({.rebuilt = [](const Tensor&, const Tensor&, const Attention&) { return 3; }});

@@ -45,7 +45,7 @@ TEST_P(EveryFault, IsRejectedByEveryCase) {
   const BrokenOps broken(reference_ops(), GetParam().fault);
   for (const OpCase& c : op_cases())
     for (const DType real : {DType::f32, DType::f64})
-      EXPECT_FALSE(judge(c, broken, *device, real, 1).agrees())
+      EXPECT_FALSE(judge(c, broken, *device, real, {}).agrees())
           << c.name << " accepts a back end that is broken: " << GetParam().name;
 }
 
@@ -60,7 +60,7 @@ TEST(Broken, WithoutAFaultIsTheReference) {
   const std::unique_ptr<Device> device = make_host_device();
   const BrokenOps sound(reference_ops(), Fault::none);
   for (const OpCase& c : op_cases()) {
-    const Verdict v = judge(c, sound, *device, DType::f64, 1);
+    const Verdict v = judge(c, sound, *device, DType::f64, {});
     EXPECT_TRUE(v.agrees()) << text(c, v);
   }
 }
@@ -158,7 +158,7 @@ TEST(Broken, AForgottenOptionIsNoticed) {
       bool noticed = false;
       for (const OpCase& c : op_cases())
         if (c.op == op && !noticed) {
-          const Verdict v = judge(c, broken, *device, DType::f32, 1);
+          const Verdict v = judge(c, broken, *device, DType::f32, {});
           noticed = !v.agrees() && !v.refused;
         }
       EXPECT_TRUE(noticed) << "no case of " << op << " notices a back end that gets this wrong: " << f.what;
