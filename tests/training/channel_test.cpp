@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "parallelism/courier.h"
+#include "parallelism/forwarding_communicator.h"
 #include "parallelism/links.h"
 #include "parallelism/world.h"
 
@@ -45,6 +46,35 @@ Traffic sends_of(const std::string& overlap) {
     if (rank == 0) sent = ledger.messages().at({"pipe", "send"});
   });
   return sent;
+}
+
+// Notes in `prepared` whether its parts were told that messages will pass.
+class Noting : public ForwardingCommunicator {
+ public:
+  Noting(std::unique_ptr<Communicator> right, bool& prepared)
+      : ForwardingCommunicator(std::move(right)), prepared_(prepared) {}
+  std::unique_ptr<Communicator> split(const std::function<int(int rank)>& colour_of, std::string name) override {
+    return std::make_unique<Noting>(right_->split(colour_of, std::move(name)), prepared_);
+  }
+  void prepare_passing() override { prepared_ = true; }
+
+ private:
+  bool& prepared_;
+};
+
+// Ranks make connections together, so not at the first message, when others may be elsewhere.
+TEST(Channel, PreparesItsConnectionsWhenItIsMade) {
+  WorldOptions options;
+  options.ranks = 2;
+  run_threads(options, [](std::unique_ptr<Communicator> world) {
+    bool prepared = false;
+    const Mesh mesh(std::make_unique<Noting>(std::move(world), prepared), {{"pipe", 2}});
+    const Plan plan(parse_json(R"({"pipeline": {"axis": "pipe"}})", "table"), mesh);
+    Ledger ledger;
+    EXPECT_FALSE(prepared);
+    const Channel channel(plan, 1, ledger);
+    EXPECT_TRUE(prepared);
+  });
 }
 
 TEST(Channel, CarriedSendsExposeNothingWhereThereIsWork) {
