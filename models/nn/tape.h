@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/ops.h"
+#include "models/nn/halo.h"
 #include "models/nn/moves.h"
 #include "models/nn/parameter.h"
 
@@ -122,6 +123,25 @@ class Tape {
   // logits [batch, ..., vocab] against a field of labels [...]. Adds to micro_batch().loss; backward starts here.
   void cross_entropy(Var logits, std::string_view labels, double smoothing);
 
+  // ---- images [batch, height, width, channels] (tape_images.cpp). Where the height is split an op borrows the rows
+  // that its windows reach from those who hold them; where it would leave ranks without rows it makes the height whole
+  // first.
+  struct Window {
+    std::int64_t kernel = 1, stride = 1, pad = 0;
+    std::int64_t over(std::int64_t extent) const { return (extent + 2 * pad - kernel) / stride + 1; }
+  };
+  Var image(std::string_view field);                // numbers [height, width, channels] of each row; wants no gradient
+  Var conv(Var x, Var w, Dim made, const Window&);  // w [kernel, kernel, in, made]; may owe
+  struct Normalising {
+    double epsilon = 1e-5, momentum = 0.9;
+    std::int64_t groups = 1;  // equal runs of the batch with statistics of their own, each over the whole height
+    bool relu = false;
+  };
+  Var batch_norm(Var x, Var gain, Var bias, const Statistics&, const Normalising&);
+  Var add_relu(Var x, Var y_consumed);
+  Var max_pool(Var x, const Window&);
+  Var mean_pixels(Var x);  // [batch, 1, channels]; settled
+
   // Walks back. `seed` is the gradient of `from`; without it the walk starts at the loss.
   void backward();
   void backward(Var from, Tensor seed);
@@ -139,6 +159,7 @@ class Tape {
     double useful = 1;      // share of it that is there once: the rest are replicas
     bool kept = false;      // somebody's backward needs v
     bool consumed = false;  // v may have been overwritten
+    bool constant = false;  // data: nobody wants its gradient
   };
   struct Step {
     std::function<void()> back;
@@ -205,6 +226,21 @@ class Tape {
   };
   Place place_of(const std::vector<Slice>& runs) const;
   Place tokens_of(const Dims&, const States&) const;  // of those this rank holds
+
+  // images
+  struct Reach {  // how windows of this rank's output rows lie over the rows it has, borrowed ones included
+    std::optional<Halo> halo;
+    Conv how;
+  };
+  Reach reach_of(const Dims&, const States&, const Window&) const;
+  Var keep_height(Var x, std::int64_t rows);
+  Tensor borrowed(const Reach&, Var x);
+  struct Span {
+    MeshAxes shared = 0, apart = 0;
+    std::int64_t groups = 1;  // of this rank
+  };
+  Span span_of(Var x, std::int64_t groups) const;
+  Tensor channel_sums(Var x, const Statistics&, const Normalising&, const Span&);
 
   // attention and its ways to keys of other ranks
   Attention attention_of(Var packed, const Heads&);
