@@ -80,6 +80,7 @@ Engine::Engine(const Workload& w, const Mesh& mesh, Device& device, const Ops& o
       rows_per_micro_batch_(w.training.micro_batch > 0 ? w.training.micro_batch * plan_.parts(Axis::batch)
                                                        : w.training.batch_size) {
   if (rehearsal) rehearsal_ = *rehearsal;
+  parameters_.open_statistics(device_, *stream_);
   open_pipeline();
   totals_ = device_.empty({3}, DType::f64);
   // Kept: to give pinned memory back waits for all devices, also for those of ranks that wait for this one.
@@ -440,7 +441,7 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
 
 MemoryReport Engine::memory() const {
   MemoryReport m;
-  m.weights = weights_->kept_bytes(), m.gradients = weights_->gradient_bytes();
+  m.weights = weights_->kept_bytes() + parameters_.statistics_bytes(), m.gradients = weights_->gradient_bytes();
   m.optimizer = optimizer_->bytes() + weights_->master_bytes();
   m.activations = arena_.bytes_peak();
   return m;
