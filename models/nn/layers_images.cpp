@@ -9,7 +9,9 @@ ConvNorm::ConvNorm(Parameters& parameters, const std::string& bucket, const std:
                    const ConvNormOptions& options)
     : name_(name), made_(made), options_(options) {
   const std::int64_t k = options.window.kernel;
-  weight_ = &parameters.make(name + ".weight", bucket, {{Axis::none, k}, {Axis::none, k}, in, made}, 0,
+  // Where both axes are one, the channels summed over keep it: a weight has an axis once.
+  const Dim made_in_weight{made.axis == in.axis ? Axis::none : made.axis, made.extent};
+  weight_ = &parameters.make(name + ".weight", bucket, {{Axis::none, k}, {Axis::none, k}, in, made_in_weight}, 0,
                              std::sqrt(2 / static_cast<double>(k * k * made.extent)), true);
   gain_ = &parameters.make(name + ".gain", bucket, {made}, options.gain, 0);
   bias_ = &parameters.make(name + ".bias", bucket, {made}, 0, 0);

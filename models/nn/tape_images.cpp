@@ -164,14 +164,17 @@ Tape::Span Tape::span_of(Var x, std::int64_t groups) const {
 Tensor Tape::channel_sums(Var x, const Statistics& averages, const Normalising& how, const Span& span) {
   const Tensor rows = by_channel(read(x));
   const std::int64_t channels = rows.shape()[1], groups = micro_.training ? span.groups : 1;
-  if (context_.plan.slice(dims(x)[kChannels], states(x)) != context_.plan.slice(averages.dims[0], averages.states))
-    refuse("the channels lie elsewhere than their moving averages");
+  // Where channels pass to a mesh axis a rank works on a part of those whose averages it holds, always the same one.
+  const Slice own = context_.plan.slice(dims(x)[kChannels], states(x)),
+              held = context_.plan.slice(averages.dims[0], averages.states);
+  if (own.first < held.first || own.end() > held.end()) refuse("the channels lie elsewhere than their moving averages");
+  const Tensor here = averages.value.rows(own.first - held.first, own.count);
   const Tensor sums = fresh({groups, channels, 3}, DType::f64);
   if (!micro_.training) {
-    Tensor kept = averages.value;
+    Tensor kept = here;
     if (const MeshAxes apart = context_.mesh().real(span.apart)) {
       kept = fresh(kept.shape(), kept.dtype(), End::high);
-      context_.stream.copy(kept, averages.value);
+      context_.stream.copy(kept, here);
       sum_over(context_, kept, apart);
     }
     context_.ops.sums_of_averages(context_.stream, sums, kept);
@@ -179,7 +182,7 @@ Tensor Tape::channel_sums(Var x, const Statistics& averages, const Normalising& 
   }
   context_.ops.channel_sums(context_.stream, sums, rows);
   sum_over(context_, sums, span.shared);
-  if (purpose_ != Purpose::again) context_.ops.update_averages(context_.stream, averages.value, sums, how.momentum);
+  if (purpose_ != Purpose::again) context_.ops.update_averages(context_.stream, here, sums, how.momentum);
   return sums;
 }
 

@@ -92,7 +92,7 @@ class Visitor {
   void compare(const LawLayout& layout, const LawRuns& seen, LawFinding& finding) {
     const LawRuns& serial = serial_of(layout);
     const DType dtype = layout.workload.training.dtype;
-    std::vector<Distance> all = distances(serial.one_step, seen.one_step, bounds_of(dtype));
+    std::vector<Distance> all = distances(serial.one_step, seen.one_step, layout.bounds);
     for (Distance& d : distances(serial.adamw, seen.adamw, bounds_with_adamw(dtype))) {
       d.where += " of AdamW";
       all.push_back(std::move(d));
