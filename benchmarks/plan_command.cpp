@@ -190,6 +190,7 @@ int plan_command(const RunOptions& options) {
              mesh_text(edges), experiment.backend);
   if (const std::string note = strategy_note(experiment.workload.strategy); !note.empty())
     experiment.notes.push_back(note);
+  for (const std::string& note : forecasts.front().second.notes) experiment.notes.push_back(note);
   for (const std::string& note : experiment.notes) fmt::print("  note: {}\n\n", note);
   fmt::print("{}\n{}\n{}{}{}\n{}\n{}\n", configuration_text(experiment), shard_text(experiment, mesh),
              store_text(experiment.workload.strategy), pipeline_section(forecasts.front().second.pipeline),

@@ -57,6 +57,8 @@ class ModelDescription {
   // half. Formulas: docs/metrics.md.
   virtual double forward_flops(std::int64_t rows, bool causal) const = 0;
   virtual std::vector<std::unique_ptr<Block>> build(Parameters&, double label_smoothing) const = 0;
+  // What someone who planned a run under this strategy should know, a line each.
+  virtual std::vector<std::string> notes(const Plan&) const { return {}; }
   virtual const Json& resolved() const = 0;  // the configuration with every default
 };
 

@@ -107,6 +107,14 @@ class ResnetDescription : public ModelDescription {
     for (const ResnetConv& conv : convolutions_of(c_)) products += conv.products();
     return 2 * products * static_cast<double>(rows);
   }
+  // A chain of odd length cannot alternate between two axes.
+  std::vector<std::string> notes(const Plan& plan) const override {
+    if (!c_.bottleneck || plan.parts(Axis::mlp) == 1) return {};
+    return {
+        "a bottleneck's 3x3 sums over \"mlp\" and makes it too: its weight is cut along what it sums over, and its "
+        "partial sums are scattered over the channels it makes, one reduce-scatter forward and one all-gather "
+        "backward for each block; nothing else is laid out anew"};
+  }
   std::vector<std::unique_ptr<Block>> build(Parameters& p, double smoothing) const override {
     std::vector<std::unique_ptr<Block>> blocks;
     blocks.push_back(std::make_unique<Stem>(p, c_));

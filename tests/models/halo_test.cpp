@@ -28,10 +28,10 @@ void pass_rows(const std::vector<Slice>& held, const std::vector<Slice>& wanted)
     const auto r = static_cast<std::size_t>(world->rank());
     const auto device = make_host_device();
     const auto stream = device->make_stream();
-    Arena arena(*device, Arena::kUnbounded);
+    Arena arena(*device, 1 << 20);
     Ledger ledger;
     const Mesh mesh(world->split([](int) { return 0; }, "all"), {{"h", options.ranks}});
-    const Plan plan(Json::object(), mesh);
+    const Plan plan(parse_json(R"({"axes": {"height": "h"}})", "table"), mesh);
     Context c{plan, reference_ops(), *stream, arena, ledger, DType::f64};
     const Halo halo(*world, held, wanted);
     const auto fill = [&](const Tensor& t, Slice rows, const auto& value) {
