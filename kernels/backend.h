@@ -32,6 +32,7 @@ struct Backend {
   // can be used. Null where the host computes, for any number of ranks.
   std::vector<DeviceFacts> (*devices)() = nullptr;
   std::vector<std::pair<std::string, std::string>> (*versions)() = nullptr;
+  bool convolutions = true;          // false: refuses the ops of images
   std::int64_t attention_block = 1;  // query tokens that attention takes at once, see kernels/bills.h
 };
 

@@ -40,6 +40,7 @@ Counted count(const Workload& w, const Backend& backend, const std::vector<MeshA
     f.model_flops_full = kTrainingOverForward * engine.model().forward_flops(w.training.batch_size, false);
     f.model_flops_causal = kTrainingOverForward * engine.model().forward_flops(w.training.batch_size, true);
     f.pipeline = engine.pipeline();
+    f.notes = engine.model().notes(engine.plan());
     counted.rehearsal = engine.rehearsal();
     counted.rehearsal.arena_bytes = engine.arena_bytes();
     counted.rehearsal.same_every_step = !engine.context().step_matters;

@@ -63,6 +63,7 @@ struct Forecast {
   std::map<Ledger::MessageKey, Traffic> step_messages;  // seconds are zero
   PipelineReport pipeline;
   std::int64_t parameters = 0;                          // of the whole model, tied weights once
+  std::vector<std::string> notes;                       // of the model about the strategy
   double model_flops_full = 0, model_flops_causal = 0;  // of one step over the global batch, by the closed formula
 };
 

@@ -30,6 +30,7 @@ const Backend& cuda_backend() {
                             .tensor_cores = true,
                             .devices = cuda_devices,
                             .versions = cuda_versions,
+                            .convolutions = false,
                             .attention_block = CudaOps::kAttentionBlock};
   return cuda;
 }
