@@ -188,9 +188,9 @@ void check_metric(const Experiment& experiment, Problems& problems) {
   }
   if (!experiment.run.target) return;
   const std::string metric = "nats_per_" + experiment.data.evaluate->unit();
-  if (experiment.run.target->metric != metric)
-    problems.add(fmt::format("run.target.metric is '{}', but this data set is measured in {}",
-                             experiment.run.target->metric, metric));
+  if (experiment.run.target->metric != metric && experiment.run.target->metric != kAccuracy)
+    problems.add(fmt::format("run.target.metric is '{}', but this data set is measured in {} or in {}",
+                             experiment.run.target->metric, metric, kAccuracy));
 }
 
 // What this back end cannot do is known before a rank exists, and as true of a plan as of a run.
