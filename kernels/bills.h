@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 
 #include "kernels/ops.h"
 
@@ -83,10 +84,12 @@ inline Cost bill_embedding_backward(const Tensor& dtable, const Tensor& dout, co
   return traffic(bytes_of({&dout, &ids}) + 2 * table_rows_bytes(dtable, ids));
 }
 
-// How many keys, from the first on, the query token at `token` of this call may see.
-constexpr std::int64_t visible_keys(const Attention& how, std::int64_t token) {
-  if (!how.causal) return how.kv_tokens;
-  const std::int64_t seen = position_of(how.q_first, how.q_jump, token) - how.kv_first + 1;
+// How many keys, from the first on, the query token at `token` of this call may see; keys from position `length` on are
+// padding.
+constexpr std::int64_t kWholeLength = std::numeric_limits<std::int64_t>::max() / 2;
+constexpr std::int64_t visible_keys(const Attention& how, std::int64_t token, std::int64_t length = kWholeLength) {
+  const std::int64_t end = how.causal ? std::min(length, position_of(how.q_first, how.q_jump, token) + 1) : length;
+  const std::int64_t seen = end - how.kv_first;
   const std::int64_t before = std::min(how.kv_jump.after, how.kv_tokens);  // keys before their jump
   return std::clamp<std::int64_t>(seen, 0, before) +
          std::clamp<std::int64_t>(seen - how.kv_jump.by - before, 0, how.kv_tokens - before);

@@ -54,9 +54,10 @@ Extents check_embedding_backward(const Stream&, const Tensor& dtable, const Tens
 Extents check_positions(const Stream&, const Tensor& ids, std::int64_t first, const Jump&);
 
 void check_attention(const Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                     const Attention&);
+                     const Tensor& lengths, const Attention&);
 void check_attention_backward(const Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
-                              const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Attention&);
+                              const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Tensor& lengths,
+                              const Attention&);
 struct MergeExtents {
   std::int64_t rows = 0, tokens = 0, groups = 0, queries = 0, head = 0;
 };

@@ -153,13 +153,14 @@ class EmulatedBf16 : public Ops {
     return run(stream, &Ops::positions, Out{ids}, first, jump);
   }
   Cost attention(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                 const Attention& how) const override {
-    return run(stream, &Ops::attention, Out{out}, Out{log_sum}, In{q}, In{kv}, how);
+                 const Tensor& lengths, const Attention& how) const override {
+    return run(stream, &Ops::attention, Out{out}, Out{log_sum}, In{q}, In{kv}, In{lengths}, how);
   }
   Cost attention_backward(Stream& stream, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
-                          const Tensor& log_sum, const Tensor& q, const Tensor& kv,
+                          const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Tensor& lengths,
                           const Attention& how) const override {
-    return run(stream, &Ops::attention_backward, Out{dq}, Out{dkv}, In{dout}, In{out}, In{log_sum}, In{q}, In{kv}, how);
+    return run(stream, &Ops::attention_backward, Out{dq}, Out{dkv}, In{dout}, In{out}, In{log_sum}, In{q}, In{kv},
+               In{lengths}, how);
   }
   Cost attention_merge(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& part_out,
                        const Tensor& part_log_sum) const override {

@@ -214,12 +214,15 @@ class Ops {
 
   // out: [rows, q_tokens, groups, queries*head]; log_sum: [rows, groups, queries, q_tokens], log Σ exp of the scaled
   // scores, without dropout, always wide. A query that sees no key gives zeros and -infinity.
+  // lengths: i32 [rows], or empty: keys at positions from there on are padding, which no query of the row sees. The
+  // bill does not know them.
   virtual Cost attention(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                         const Attention&) const = 0;
+                         const Tensor& lengths_B, const Attention&) const = 0;
   // dq and dkv have the layouts of q and kv (one tensor when packed) and are written whole, never added to: what no
   // query, key or value lies in gets zeros. q and kv may be two tensors that are each packed (gathered keys).
   virtual Cost attention_backward(Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
-                                  const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Attention&) const = 0;
+                                  const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Tensor& lengths_B,
+                                  const Attention&) const = 0;
   // Two results of attention, of the same queries over different keys, become one: out and log_sum take the part in.
   // With l' = log(exp l + exp l_part): out = out exp(l - l') + part_out exp(l_part - l'), l = l'. A part that saw no
   // key (log-sum of -infinity) changes nothing. Shapes as above, of four dims.

@@ -17,13 +17,18 @@
 
 namespace quadrille {
 
+// What passes from block to block: the residual stream, and between the layers of a decoder what its encoder made.
+struct Handed {
+  Var hidden = {}, memory = {};
+};
+
 class Block {
  public:
   explicit Block(std::string bucket) : bucket_(std::move(bucket)) {}
   virtual ~Block() = default;
   const std::string& bucket() const { return bucket_; }  // of the parameters that are this block's alone; may hold none
-  // The first block ignores `hidden`; the last one puts its loss on the tape and returns nothing of use.
-  virtual Var forward(Tape&, Var hidden) = 0;
+  // The first block is handed nothing; the last one puts its loss on the tape and hands nothing on.
+  virtual Handed forward(Tape&, Handed) = 0;
   // One of the model's repeated layers: what a pipeline counts when it cuts, and what recomputation runs again.
   virtual bool is_layer() const { return false; }
 

@@ -74,7 +74,7 @@ Plan::Plan(const Json& table, const Mesh& mesh) : mesh_(mesh), may_gather_{Axis:
   Reader reader(table, "strategy");
   reader.string("name", "");
   reader.string("description", "");
-  if (const Json* edges = reader.value("mesh")) mesh_at_ = edges->origin();
+  if (const Json* mesh_axes = reader.value("mesh")) mesh_at_ = mesh_axes->origin();
   if (const Json* axes = reader.value("axes")) collect_faults(faults, [&] { read_axes(*axes, faults); });
   if (const Json* passing = reader.value("passing")) collect_faults(faults, [&] { read_passing(*passing, faults); });
   if (const Json* gather = reader.value("may_gather"))

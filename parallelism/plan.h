@@ -145,6 +145,8 @@ class Plan {
   void check_pipeline_alone(std::vector<std::string>& faults) const;
   void check_mesh_axis(int m, std::vector<std::string>& faults) const;
   void check_nesting(std::vector<std::string>& faults) const;
+  void check_passing(std::vector<std::string>& faults) const;
+  bool may_owe_on(int m, const Passing& but) const;
   void check_order_of_tokens(std::vector<std::string>& faults) const;
   std::vector<int> real_order(Axis) const;  // the mesh axes longer than one on which it rests
   std::string named_at(Axis a) const { return named_at_[static_cast<std::size_t>(a)]; }
@@ -163,9 +165,9 @@ class Plan {
   Overlap overlap_;
 };
 
-// The edges of a strategy table for this many ranks: "*" takes what remains. Throws Error naming extents and ranks.
+// The mesh axes of a strategy table for this many ranks: "*" takes what remains. Throws Error naming extents and ranks.
 std::vector<MeshAxis> mesh_axes(const Json& table, int ranks);
-// The same with all that is wrong told at once: edges that cannot be read stay 1 long, so that reading may go on.
+// The same with all that is wrong told at once: axes that cannot be read stay 1 long, so that reading may go on.
 std::vector<MeshAxis> mesh_axes(const Json& table, int ranks, std::vector<std::string>& faults);
 
 }  // namespace quadrille

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "parallelism/plan.h"
 
@@ -27,6 +28,7 @@ void Plan::check(std::vector<std::string>& faults) const {
   for (int m = 0; m < mesh_.axes(); ++m)
     if (mesh_.extent(m) > 1) check_mesh_axis(m, faults);
   check_nesting(faults);
+  check_passing(faults);
   check_order_of_tokens(faults);
 }
 
@@ -105,6 +107,39 @@ void Plan::check_nesting(std::vector<std::string>& faults) const {
             "{}: \"embed\" is cut over several mesh axes, among them \"{}\", where \"{}\" rests too: a weight "
             "of both would be cut over none of them; put one of the two on another mesh axis",
             named_at(Axis::embed), mesh_.name(m), name_of(other)));
+}
+
+// Products sum over these: where one of them is cut, also by another row of "passing", what is made owes a sum.
+bool Plan::may_owe_on(int m, const Passing& but) const {
+  constexpr Axis kSummed[] = {Axis::embed, Axis::heads, Axis::mlp, Axis::vocab};
+  return std::any_of(std::begin(kSummed), std::end(kSummed), [&](Axis a) {
+    return rests_on(a, m) || std::any_of(passing_.begin(), passing_.end(), [&](const Passing& p) {
+             return &p != &but && p.axis == a && p.mesh_axis == m;
+           });
+  });
+}
+
+// Rows of "passing" that no value of any model could follow: a value has its rows, its tokens and what it was made
+// along.
+void Plan::check_passing(std::vector<std::string>& faults) const {
+  for (const Passing& p : passing_) {
+    const auto refuse = [&](const std::string& why) {
+      faults.push_back(fmt::format("{}: the row [\"{}\", \"{}\", \"{}\"] of \"passing\" can never pass: {}", p.origin,
+                                   name_of(p.made), name_of(p.axis), mesh_.name(p.mesh_axis), why));
+    };
+    if (mesh_.extent(p.mesh_axis) == 1 || p.mesh_axis == pipeline_.axis) continue;
+    if (p.axis != p.made && p.axis != Axis::batch && p.axis != Axis::sequence && p.axis != Axis::height)
+      refuse(fmt::format("what is made along \"{0}\" has no axis \"{1}\"; use batch, sequence, height or {0}",
+                         name_of(p.made), name_of(p.axis)));
+    else if (rests_on(p.axis, p.mesh_axis))
+      refuse(
+          fmt::format("\"{}\" rests there, so debts are scattered over it anyway; take the row out", name_of(p.axis)));
+    else if (!may_owe_on(p.mesh_axis, p))
+      refuse(
+          "nothing that products sum over is cut there, so nothing owes there; let embed, heads, mlp or vocab rest "
+          "there, "
+          "or take the row out");
+  }
 }
 
 // Before attention tokens are gathered where heads rest: those must be the innermost.

@@ -187,11 +187,10 @@ void Engine::rehearse() {
   const MicroBatch micro = feed(std::nullopt, rows_per_micro_batch_, 0, true, 0);
   Flow flow;
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
-    rehearsal_.into.push_back({{}, flow.dims, flow.states});
+    rehearsal_.into.push_back(flow);
+    rehearsal_.into.back().hidden.numbers = rehearsal_.into.back().memory.numbers = {};
     Tape tape(context, micro, Purpose::look);
-    const Var in = b == 0 ? Var{} : tape.input(flow.hidden, flow.dims, flow.states);
-    const Var out = blocks_[b]->forward(tape, in);
-    flow = out.id >= 0 ? Flow{tape.tensor(out), tape.dims(out), tape.states(out)} : Flow{};
+    flow = give(tape, blocks_[b]->forward(tape, take(tape, flow)));
     for (const Parameter* p : tape.note_debts()) {
       auto& users = rehearsal_.blocks_of[number.at(p)];
       if (users.empty() || users.back() != static_cast<int>(b)) users.push_back(static_cast<int>(b));
@@ -247,13 +246,18 @@ Flow Engine::take_in(Context& context, int run) {
   const Slice own = runs_[static_cast<std::size_t>(run)];
   // A run without blocks passes on what the next one takes.
   Flow flow = rehearsal_.into[static_cast<std::size_t>(own.first)];
-  flow.hidden = context.arena.empty(plan_.shape(flow.dims, flow.states), context.dtype, End::low);
-  onwards_->receive(flow.hidden, *stream_);
+  for (Carried* c : {&flow.hidden, &flow.memory})
+    if (*c) {
+      c->numbers = context.arena.empty(plan_.shape(c->dims, c->states), context.dtype, End::low);
+      onwards_->receive(c->numbers, *stream_);
+    }
   return flow;
 }
 
 void Engine::hand_on(Flow flow, int run) {
-  if (run + 1 < static_cast<int>(runs_.size())) onwards_->send(std::move(flow.hidden), *stream_);
+  if (run + 1 == static_cast<int>(runs_.size())) return;
+  for (Carried* c : {&flow.hidden, &flow.memory})
+    if (*c) onwards_->send(std::move(c->numbers), *stream_);
 }
 
 void Engine::settle_channels() {
@@ -275,15 +279,30 @@ void Engine::forward(const Task& task, const Dataset* data, std::int64_t step) {
 
 void Engine::backward(const Task& task) {
   const int run = run_of(task.chunk);
-  Tensor gradient;
+  FlowGradient gradient;
   if (run + 1 < static_cast<int>(runs_.size())) {
     const Flow& out = rehearsal_.into[static_cast<std::size_t>(runs_[static_cast<std::size_t>(run)].end())];
-    gradient = arena_.empty(plan_.shape(out.dims, out.states), context_.dtype, End::high);
-    backwards_->receive(gradient, *stream_);
+    gradient = {receive_gradient(out.hidden), receive_gradient(out.memory)};
   }
   gradient = stages_[static_cast<std::size_t>(task.chunk)].backward(
       context_, *weights_, std::move(gradient), task.micro_batch, task.micro_batch + 1 == micro_batches());
-  if (run > 0) backwards_->send(std::move(gradient), *stream_);
+  if (run == 0) return;
+  const Flow& in = rehearsal_.into[static_cast<std::size_t>(runs_[static_cast<std::size_t>(run)].first)];
+  if (in.hidden) backwards_->send(std::move(gradient.hidden), *stream_);
+  if (!in.memory) return;
+  if (!gradient.memory) {  // no block from here on looks at it
+    gradient.memory = arena_.empty(plan_.shape(in.memory.dims, in.memory.states), context_.dtype, End::high);
+    stream_->zero(gradient.memory);
+  }
+  backwards_->send(std::move(gradient.memory), *stream_);
+}
+
+// Of what this stage handed on.
+Tensor Engine::receive_gradient(const Carried& of) {
+  if (!of) return {};
+  Tensor gradient = arena_.empty(plan_.shape(of.dims, of.states), context_.dtype, End::high);
+  backwards_->receive(gradient, *stream_);
+  return gradient;
 }
 
 void Engine::step(const Dataset* data, std::int64_t step) {

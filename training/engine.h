@@ -64,6 +64,7 @@ class Engine {
   void backward(const Task&);
   Flow take_in(Context&, int run);
   void hand_on(Flow, int run);
+  Tensor receive_gradient(const Carried&);
   void settle_channels();  // nothing that this stage sent is under way
   void finish_step();
   void work_of_step(const Dataset*, std::int64_t step);

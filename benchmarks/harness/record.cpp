@@ -115,7 +115,8 @@ void fields(V& v, Record& x) {
   v("phases_seconds", x.phases_seconds), v("step_statistics", x.step_statistics), v("utilisation", x.utilisation);
   v("peak", x.peak), v("power", x.power), v("flops", x.flops), v("ranks", x.ranks), v("world", x.world);
   v("backend", x.backend), v("timed_claims", x.timed_claims), v("strategy", x.strategy), v("mesh", x.mesh);
-  v("pipeline", x.pipeline), v("key_value_replicas", x.key_value_replicas), v("parameters", x.parameters);
+  v("pipeline", x.pipeline), v("key_value_replicas", x.key_value_replicas);
+  v("replica_comparisons", x.replica_comparisons), v("parameters", x.parameters);
   v("batch_size", x.batch_size), v("tokens_per_row", x.tokens_per_row), v("row_work", x.row_work);
   v("evaluation_labels", x.evaluation_labels);
   v("traffic", x.traffic), v("rank_lines", x.rank_lines), v("evaluations", x.evaluations), v("data", x.data);

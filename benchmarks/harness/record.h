@@ -111,11 +111,12 @@ struct Record {
   Json configuration = Json::object(), origins = Json::object(), environment = Json::object(), data = Json::object();
   int ranks = 1;
   std::string world, backend, strategy;
-  bool timed_claims = true;                       // the back end is meant for timed results
-  std::vector<std::pair<std::string, int>> mesh;  // outermost first
-  std::optional<PipelineReport> pipeline;         // of more than one stage
-  std::optional<int> key_value_replicas;          // more than one rank holds the same key/value head
-  std::optional<RowWork> row_work;                // absent in records of older programs: tokens_per_row of "token"
+  bool timed_claims = true;                         // the back end is meant for timed results
+  std::vector<std::pair<std::string, int>> mesh;    // outermost first
+  std::optional<PipelineReport> pipeline;           // of more than one stage
+  std::optional<int> key_value_replicas;            // more than one rank holds the same key/value head
+  std::optional<RowWork> row_work;                  // absent in records of older programs: tokens_per_row of "token"
+  std::optional<std::int64_t> replica_comparisons;  // all equal; absent when none was asked for
   std::int64_t parameters = 0, batch_size = 0, tokens_per_row = 0, evaluation_labels = 0;
   std::optional<Target> target;
   std::optional<double> seconds_to_target;

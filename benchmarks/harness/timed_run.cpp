@@ -99,6 +99,7 @@ void TimedRun::check_replicas(std::int64_t done) {
   const double begin = p_.clock.seconds();
   const Tally before = Tally::of(p_.ledger);
   p_.trainer.replica_hash();  // throws Error
+  ++trace_.replica_comparisons;
   replicas_ += Tally::of(p_.ledger) - before;
   replica_seconds_ += p_.clock.seconds() - begin;
 }

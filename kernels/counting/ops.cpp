@@ -112,15 +112,15 @@ Cost CountingOps::positions(Stream& stream, const Tensor& ids, std::int64_t firs
 }
 
 Cost CountingOps::attention(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                            const Attention& how) const {
-  check_attention(stream, out, log_sum, q, kv, how);
+                            const Tensor& lengths, const Attention& how) const {
+  check_attention(stream, out, log_sum, q, kv, lengths, how);
   return bill_attention(out, log_sum, q, kv, how, attention_block_);
 }
 
 Cost CountingOps::attention_backward(Stream& stream, const Tensor& dq, const Tensor& dkv, const Tensor& dout,
                                      const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                                     const Attention& how) const {
-  check_attention_backward(stream, dq, dkv, dout, out, log_sum, q, kv, how);
+                                     const Tensor& lengths, const Attention& how) const {
+  check_attention_backward(stream, dq, dkv, dout, out, log_sum, q, kv, lengths, how);
   return bill_attention_backward(dq, dkv, dout, out, log_sum, q, kv, how, attention_block_);
 }
 

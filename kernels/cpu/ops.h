@@ -38,9 +38,10 @@ class CpuOps : public Ops {
                           std::int64_t first_row) const override;
   Cost positions(Stream&, const Tensor& ids, std::int64_t first, const Jump&) const override;
   Cost attention(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                 const Attention&) const override;
+                 const Tensor& lengths, const Attention&) const override;
   Cost attention_backward(Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
-                          const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Attention&) const override;
+                          const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Tensor& lengths,
+                          const Attention&) const override;
   Cost attention_merge(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& part_out,
                        const Tensor& part_log_sum) const override;
   Cost rotary(Stream&, const Tensor& out, const Tensor& x, const Rotary&) const override;

@@ -115,11 +115,15 @@ class Tape {
     bool causal = true;
     double dropout = 0;
     std::string_view name;
+    Tensor lengths = {};  // i32 [own rows]: of the keys of each row, the rest is padding; none: all count
   };
   Var rotary(Var packed_consumed, const Heads&, double base);
   // packed [batch, sequence, heads, (queries + 2)*head]. Where the sequence is split, keys of other ranks are met as
   // the plan's "context" says.
   Var attention(Var packed_consumed, const Heads&);
+  // queries [batch, sequence, heads, queries*head] over keys and values [batch, sequence, heads, 2*head] of another
+  // sequence, which are gathered where it is split.
+  Var cross_attention(Var queries, Var keys, const Heads&);
   // logits [batch, ..., vocab] against a field of labels [...]. Adds to micro_batch().loss; backward starts here.
   void cross_entropy(Var logits, std::string_view labels, double smoothing);
 
@@ -142,9 +146,9 @@ class Tape {
   Var max_pool(Var x, const Window&);
   Var mean_pixels(Var x);  // [batch, 1, channels]; settled
 
-  // Walks back. `seed` is the gradient of `from`; without it the walk starts at the loss.
+  // Walks back, from the loss and from whatever was given its gradient.
+  void seed(Var made, Tensor gradient) { value(made).g = std::move(gradient); }
   void backward();
-  void backward(Var from, Tensor seed);
   // Notes in every parameter used where its gradient is a partial sum, and names them (one used twice may come twice).
   // For the rehearsal, before buckets exist.
   std::vector<Parameter*> note_debts();
@@ -167,7 +171,7 @@ class Tape {
     std::string scope;
   };
   struct AttentionResult {
-    Tensor packed, out, log_sum, dout;
+    Tensor packed, out, log_sum, dout, lengths;
   };
   // The gradient of `to` -> a contribution to the gradient of `from`. `early`: it may travel beside the maths.
   using Back = std::function<Later(Tensor, bool early)>;
@@ -246,6 +250,7 @@ class Tape {
   Attention attention_of(Var packed, const Heads&);
   Var attend(Var packed, Var keys, const Heads&);
   Var gathered_keys(Var packed, MeshAxes over, const Heads&);
+  Var all_tokens(Var, MeshAxes over);
   Var attend_turned(Var packed, const Heads&);
   Var attend_around(Var packed, MeshAxes over, const Heads&);
   Tensor around_backward(Var packed, MeshAxes over, const Attention& own, const AttentionResult&);

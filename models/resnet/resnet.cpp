@@ -29,11 +29,11 @@ class Stem : public Block {
         pool_(c.large_stem),
         conv_(p, "stem", "stem", {Axis::none, c.colours}, {Axis::embed, c.base},
               options_of(c, c.large_stem ? 7 : 3, c.large_stem ? 2 : 1, true)) {}
-  Var forward(Tape& tape, Var) override {
+  Handed forward(Tape& tape, Handed) override {
     tape.scope("image");
     const Var x = conv_(tape, tape.image("image"));
     tape.scope("pool");
-    return pool_ ? tape.max_pool(x, {3, 2, 1}) : x;
+    return {pool_ ? tape.max_pool(x, {3, 2, 1}) : x};
   }
 
  private:
@@ -59,12 +59,12 @@ class Residual : public Block {
     if (stride > 1 || in != out.extent)
       shortcut_.emplace(p, name, name + ".shortcut", trunk, out, options_of(c, 1, stride, false));
   }
-  Var forward(Tape& tape, Var x) override {
-    Var y = x;
+  Handed forward(Tape& tape, Handed in) override {
+    Var x = in.hidden, y = x;
     for (const ConvNorm& conv : chain_) y = conv(tape, y);
     if (shortcut_) x = (*shortcut_)(tape, x);
     tape.scope(name_);
-    return tape.add_relu(x, y);
+    return {tape.add_relu(x, y)};
   }
   bool is_layer() const override { return true; }
 
@@ -81,9 +81,9 @@ class Classes : public Block {
         smoothing_(smoothing),
         classes_(p, "head", "head", {{Axis::embed, c.trunk(c.blocks.size() - 1)}}, {{Axis::vocab, c.classes}}, true,
                  kHeadDeviation) {}
-  Var forward(Tape& tape, Var x) override {
+  Handed forward(Tape& tape, Handed in) override {
     tape.scope("mean");
-    tape.cross_entropy(classes_(tape, tape.mean_pixels(x)), "labels", smoothing_);
+    tape.cross_entropy(classes_(tape, tape.mean_pixels(in.hidden)), "labels", smoothing_);
     return {};
   }
 

@@ -27,11 +27,11 @@ int ranks_of(const Json& table) {
   if (!mesh) return 1;
   std::int64_t ranks = 1;
   bool open = false;
-  for (const Json& edge : mesh->items())
-    if (edge.at(1).is_string())
+  for (const Json& axis : mesh->items())
+    if (axis.at(1).is_string())
       open = true;
     else
-      ranks *= edge.at(1).integer();
+      ranks *= axis.at(1).integer();
   return static_cast<int>(open && 2 * ranks <= kMost ? 2 * ranks : ranks);
 }
 
@@ -76,7 +76,7 @@ TEST_P(Strategies, EqualTheSerialRunOnImages) {
 INSTANTIATE_TEST_SUITE_P(Shipped, Strategies, ::testing::ValuesIn(document_names(kStrategies)),
                          [](const auto& info) { return info.param; });
 
-// Nothing of it is known to the program: three edges with names of their own, and values that pass.
+// Nothing of it is known to the program: three mesh axes with names of their own, and values that pass.
 TEST(Strategies, ANewOneIsOneFile) {
   const fs::path folder = fs::temp_directory_path() / ("strategy_" + std::to_string(::getpid()));
   fs::create_directories(folder);

@@ -75,12 +75,12 @@ TEST_P(AttentionBills, ExecutedAndSkippedAddUpToTheFullFormula) {
   for (const bool causal : {true, false}) {
     how.causal = causal;
     const double computed = causal ? pairs : full;
-    const Cost forward = ops->attention(*stream_, out, log_sum, qkv, qkv, how);
+    const Cost forward = ops->attention(*stream_, out, log_sum, qkv, qkv, {}, how);
     EXPECT_EQ(forward.flops, 4 * 16 * computed * heads);
     EXPECT_EQ(forward.recomputed, 0);
     EXPECT_EQ(forward.flops + forward.skipped - forward.recomputed, 4 * full * 16 * heads);
     EXPECT_EQ(forward.bytes, 4.0 * (3 * t * 2 * (96 + 64) + 3 * 8 * t));
-    const Cost backward = ops->attention_backward(*stream_, dqkv, dqkv, dout, out, log_sum, qkv, qkv, how);
+    const Cost backward = ops->attention_backward(*stream_, dqkv, dqkv, dout, out, log_sum, qkv, qkv, {}, how);
     EXPECT_EQ(backward.flops, 10 * 16 * computed * heads);
     EXPECT_EQ(backward.recomputed, 2 * 16 * computed * heads);
     EXPECT_EQ(backward.flops + backward.skipped - backward.recomputed, 8 * full * 16 * heads);

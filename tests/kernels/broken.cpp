@@ -147,16 +147,19 @@ Cost BrokenOps::embedding_backward(Stream& stream, const Tensor& dtable, const T
 }
 
 Cost BrokenOps::attention(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                          const Attention& how) const {
-  return spoil({&out, &log_sum},
-               [&] { return right_.attention(stream, out, log_sum, q, kv, changed(how, forgetting_.attention)); });
+                          const Tensor& lengths, const Attention& how) const {
+  return spoil({&out, &log_sum}, [&] {
+    return right_.attention(stream, out, log_sum, q, kv, changed(lengths, forgetting_.lengths),
+                            changed(how, forgetting_.attention));
+  });
 }
 
 Cost BrokenOps::attention_backward(Stream& stream, const Tensor& dq, const Tensor& dkv, const Tensor& dout,
                                    const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                                   const Attention& how) const {
+                                   const Tensor& lengths, const Attention& how) const {
   return spoil({&dq, &dkv}, [&] {
-    return right_.attention_backward(stream, dq, dkv, dout, out, log_sum, q, kv, changed(how, forgetting_.attention));
+    return right_.attention_backward(stream, dq, dkv, dout, out, log_sum, q, kv, changed(lengths, forgetting_.lengths),
+                                     changed(how, forgetting_.attention));
   });
 }
 

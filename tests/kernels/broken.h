@@ -26,6 +26,7 @@ struct Forgetting {
   std::function<void(Norm&)> norm;
   std::function<void(Dropout&)> dropout;
   std::function<void(Attention&)> attention;
+  std::function<void(Tensor&)> lengths;
   std::function<void(Rotary&)> rotary;
   std::function<void(CrossEntropy&)> cross_entropy;
   std::function<void(BlockMove&)> block_move;
@@ -71,9 +72,10 @@ class BrokenOps : public Ops {
   Cost embedding_backward(Stream&, const Tensor& dtable, const Tensor& dout, const Tensor& ids,
                           std::int64_t first_row) const override;
   Cost attention(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                 const Attention&) const override;
+                 const Tensor& lengths, const Attention&) const override;
   Cost attention_backward(Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
-                          const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Attention&) const override;
+                          const Tensor& log_sum, const Tensor& q, const Tensor& kv, const Tensor& lengths,
+                          const Attention&) const override;
   Cost attention_merge(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& part_out,
                        const Tensor& part_log_sum) const override;
   Cost rotary(Stream&, const Tensor& out, const Tensor& x, const Rotary&) const override;

@@ -88,16 +88,18 @@ TEST_P(Refusals, Attention) {
                            .kv_offset = 8};
   const Tensor qkv = f32({1, 2, 1, 16}), dqkv = f32({1, 2, 1, 16}), out = f32({1, 2, 1, 8}), dout = f32({1, 2, 1, 8}),
                log_sum = f32({1, 1, 2, 2});
-  refused([&] { ops().attention(s(), out, f32({3}), qkv, qkv, how); }, {"attention", "log_sum", "wanted 4"});
+  refused([&] { ops().attention(s(), out, f32({3}), qkv, qkv, {}, how); }, {"attention", "log_sum", "wanted 4"});
   how.kv_offset = 9;
-  refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, how); }, {"attention", "kv_width", "found 16"});
+  refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, {}, how); }, {"attention", "kv_width", "found 16"});
   how.kv_offset = 0;
-  refused([&] { ops().attention_backward(s(), dqkv, dqkv, dout, out, log_sum, qkv, qkv, how); },
+  refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, f32({1}), how); }, {"attention", "lengths", "f32"});
+  refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, i32({2}), how); }, {"attention", "lengths", "wanted 1"});
+  refused([&] { ops().attention_backward(s(), dqkv, dqkv, dout, out, log_sum, qkv, qkv, {}, how); },
           {"attention_backward", "packed layout"});
   how.kv_offset = 8, how.dropout = 0.1;
-  refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, how); }, {"attention", "heads [0, 2)"});
+  refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, {}, how); }, {"attention", "heads [0, 2)"});
   how.dropout = 0, how.q_jump = {1, -1};
-  refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, how); }, {"attention", "query positions", "by -1"});
+  refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, {}, how); }, {"attention", "query positions", "by -1"});
   const Tensor part_out = f32({1, 2, 1, 8}), part_log_sum = f32({1, 1, 2, 2});
   refused(
       [&] {

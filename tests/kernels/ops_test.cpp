@@ -110,6 +110,7 @@ std::vector<Forgotten> forgotten_options() {
   attention("attention dropout heads", [](Attention& a) { a.heads_global += 1; });
   attention("attention dropout queries", [](Attention& a) { a.q_global += 1; });
   attention("attention dropout keys", [](Attention& a) { a.kv_global += 1; });
+  add("attention lengths", attentions, &Forgetting::lengths, [](Tensor& lengths) { lengths = {}; });
   const auto rotary = [&](const char* what, auto change) { add(what, {"rotary"}, &Forgetting::rotary, change); };
   rotary("rotary inverse", [](Rotary& r) { r.inverse = !r.inverse; });
   rotary("rotary base", [](Rotary& r) { r.base *= 1.1; });
