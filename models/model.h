@@ -11,6 +11,7 @@
 
 #include "core/json.h"
 #include "datasets/field.h"
+#include "kernels/backend.h"
 #include "models/nn/parameter.h"
 #include "models/nn/tape.h"
 
@@ -56,7 +57,7 @@ class ModelDescription {
   virtual RowWork row_work() const = 0;              // how throughput is counted
   virtual std::int64_t vocabulary() const = 0;       // of the labels: words or classes
   virtual std::int64_t tokens() const { return 0; }  // of a row's sequence that a mesh may split; 0: there is none
-  virtual std::int64_t head() const { return 0; }    // numbers of an attention head; 0: there is no attention
+  virtual ScratchSizes scratch_sizes() const { return {}; }  // on which temporary memory of ops depends
   virtual std::vector<Requirement> requirements() const = 0;
   // Matrix products only, 2 per multiply-add, forward of `rows` rows, over all ranks. `causal`: attention counted at
   // half. Formulas: docs/metrics.md.

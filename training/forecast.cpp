@@ -35,7 +35,7 @@ Counted count(const Workload& w, const Backend& backend, const std::vector<MeshA
     engine.evaluate(nullptr);
     f.memory = engine.memory();
     if (backend.scratch_needed && engine.has_layers())
-      f.memory.scratch = backend.scratch_needed(engine.model().head(), w.threads);
+      f.memory.scratch = backend.scratch_needed(engine.model().scratch_sizes(), w.threads);
     f.parameters = engine.parameters().count();
     f.model_flops_full = kTrainingOverForward * engine.model().forward_flops(w.training.batch_size, false);
     f.model_flops_causal = kTrainingOverForward * engine.model().forward_flops(w.training.batch_size, true);

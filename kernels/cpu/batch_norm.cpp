@@ -31,8 +31,9 @@ Facts facts_of(const double* sums, std::int64_t channel, double epsilon) noexcep
 
 // `values` floats for each channel, where loops look them up; kept apart from what threads add up.
 struct ChannelValues {
+  static std::int64_t stride_of(std::int64_t channels) { return (channels + 15) / 16 * 16; }
   ChannelValues(std::int64_t channels, std::int64_t values, std::int64_t doubles)
-      : stride((channels + 15) / 16 * 16), data(scratch_of_rank(1, stride * values + 2 * doubles + 16)) {
+      : stride(stride_of(channels)), data(scratch_of_rank(1, stride * values + 2 * doubles)) {
     sums = reinterpret_cast<double*>(data + stride * values);
   }
   float* operator[](std::int64_t value) const { return data + value * stride; }
@@ -63,6 +64,11 @@ void add_up(const ChannelExtents& e, double* partial, double* to, std::int64_t w
 std::int64_t partial_doubles(const ChannelExtents& e) { return runs_of(e.rows) * 2 * e.channels; }
 
 }  // namespace
+
+std::int64_t scratch_of_channels(std::int64_t channels) {
+  const std::int64_t stride = ChannelValues::stride_of(channels);
+  return std::max(4 * stride, stride + 2 * kRuns * 2 * channels);
+}
 
 Cost CpuOps::channel_sums(Stream& stream, const Tensor& sums, const Tensor& x) const {
   const ChannelExtents e = check_channel_sums(stream, sums, x);

@@ -100,6 +100,10 @@ void require_done(bool done, const Windows& w) {
 
 }  // namespace
 
+std::int64_t scratch_of_windows(std::int64_t cells, std::int64_t threads) {
+  return cells > 0 ? threads * std::max(kScratch, kLeastPixels * cells) : 0;
+}
+
 Cost CpuOps::conv(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Conv& how) const {
   const Windows windows{check_conv(stream, out, x, w, how), how};
   if (is_product(how) && out.count() > 0) {

@@ -37,6 +37,12 @@ HWY_INLINE hn::Vec<D> through(D d, const float* dy, const float* out) {
   return out ? hn::IfThenElseZero(hn::Gt(hn::LoadU(d, out), hn::Zero(d)), g) : g;
 }
 
+// What is not a number stays what it is.
+template <class D>
+HWY_INLINE hn::Vec<D> rectified(D d, hn::Vec<D> v) {
+  return hn::IfThenElse(hn::Lt(v, hn::Zero(d)), hn::Zero(d), v);
+}
+
 void sums(double* sum, double* squares, const float* x, std::int64_t rows, std::int64_t n) noexcept {
   over<Doubles, SingleDouble>(n, [&](auto dd, std::int64_t i) HWY_ATTR {
     const hn::Rebind<float, decltype(dd)> df;
@@ -58,7 +64,7 @@ void norm(float* out, const float* x, const float* mean, const float* scale, con
     over<Whole, Single>(n, [&](auto d, std::int64_t i) HWY_ATTR {
       auto v = hn::MulAdd(hn::Sub(hn::LoadU(d, x + i), hn::LoadU(d, mean + i)), hn::LoadU(d, scale + i),
                           hn::LoadU(d, bias + i));
-      if (relu) v = hn::Max(v, hn::Zero(d));
+      if (relu) v = rectified(d, v);
       hn::StoreU(v, d, out + i);
     });
 }
@@ -98,7 +104,7 @@ void backward(float* dx, const float* dy, const float* x, const float* out, cons
 
 void add_relu(float* out, const float* a, const float* b, std::int64_t n) noexcept {
   over<Whole, Single>(n, [&](auto d, std::int64_t i) HWY_ATTR {
-    hn::StoreU(hn::Max(hn::Add(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), hn::Zero(d)), d, out + i);
+    hn::StoreU(rectified(d, hn::Add(hn::LoadU(d, a + i), hn::LoadU(d, b + i))), d, out + i);
   });
 }
 
@@ -109,7 +115,7 @@ void relu_backward(float* dx, const float* dy, const float* out, std::int64_t n)
 void take_larger(float* out, const float* x, std::int64_t n) noexcept {
   over<Whole, Single>(n, [&](auto d, std::int64_t i) HWY_ATTR {
     const auto best = hn::LoadU(d, out + i), v = hn::LoadU(d, x + i);
-    hn::StoreU(hn::IfThenElse(hn::Gt(v, best), v, best), d, out + i);
+    hn::StoreU(hn::IfThenElse(hn::Or(hn::Gt(v, best), hn::IsNaN(v)), v, best), d, out + i);
   });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ReLU, max pooling, sums over pixels.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "kernels/bills.h"
@@ -80,7 +81,8 @@ Cost CpuOps::max_pool_backward(Stream& stream, const Tensor& dx, const Tensor& d
                      for (std::int64_t c = 0; c < e.in; ++c) {
                        std::int64_t best = -1;
                        for_each_cell(e, how, p / e.out_width, p % e.out_width, [&](std::int64_t pixel) {
-                         if (best < 0 || image[pixel * e.in + c] > image[best]) best = pixel * e.in + c;
+                         const float v = image[pixel * e.in + c];
+                         if (best < 0 || v > image[best] || std::isnan(v)) best = pixel * e.in + c;
                        });
                        image_gradient[best] += d[(b * e.out_pixels() + p) * e.in + c];
                      }

@@ -63,7 +63,7 @@ struct ChannelLoops {
                    const float* slope, const float* shift, bool accumulate, std::int64_t rows, std::int64_t n) noexcept;
   void (*add_relu)(float* out, const float* a, const float* b, std::int64_t n) noexcept;
   void (*relu_backward)(float* dx, const float* dy, const float* out, std::int64_t n) noexcept;
-  void (*take_larger)(float* out, const float* x, std::int64_t n) noexcept;  // out = x where x > out
+  void (*take_larger)(float* out, const float* x, std::int64_t n) noexcept;  // out = x where x > out or is no number
 };
 const ChannelLoops& channel_loops();
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions and max pooling of the reference, as they read.
+#include <cmath>
 #include <vector>
 
 #include "kernels/bills.h"
@@ -99,7 +100,8 @@ std::vector<std::int64_t> first_largest(const ConvExtents& e, const Tensor& x, c
   for_each_cell(e, how, [&](std::int64_t o, std::int64_t i, std::int64_t) {
     for (std::int64_t c = 0; c < e.in; ++c) {
       std::int64_t& best = place[static_cast<std::size_t>(o * e.out + c)];
-      if (best < 0 || from[i * e.in + c] > from[best]) best = i * e.in + c;
+      const T v = from[i * e.in + c];
+      if (best < 0 || v > from[best] || std::isnan(v)) best = i * e.in + c;
     }
   });
   return place;

@@ -131,7 +131,7 @@ class GptDescription : public ModelDescription {
   RowWork row_work() const override { return {c_.tokens, "token"}; }
   std::int64_t tokens() const override { return c_.tokens; }
   std::int64_t vocabulary() const override { return c_.vocabulary; }
-  std::int64_t head() const override { return c_.head(); }
+  ScratchSizes scratch_sizes() const override { return {.head = c_.head()}; }
   std::vector<Requirement> requirements() const override {
     return {{"model.embed", Axis::embed, c_.embed},
             {"model.heads", Axis::heads, c_.heads},

@@ -29,7 +29,7 @@ Slice reached(Slice out, std::int64_t kernel, std::int64_t stride, std::int64_t 
 Halo::Halo(Communicator& group, std::vector<Slice> held, std::vector<Slice> wanted)
     : group_(&group), held_(std::move(held)), wanted_(std::move(wanted)), own_(group.rank()) {
   for (std::size_t r = 0; r < held_.size(); ++r)
-    needed_ = needed_ || held_[r].count != wanted_[r].count || (held_[r].count > 0 && held_[r] != wanted_[r]);
+    needed_ = needed_ || (held_[r] != wanted_[r] && (held_[r].count > 0 || wanted_[r].count > 0));
 }
 
 // Rows that one rank holds and another wants.

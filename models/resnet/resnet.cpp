@@ -4,6 +4,7 @@
 // it too, so its debt is scattered over what it makes, the one redistribution of an odd chain.
 #include "models/resnet/resnet.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -99,6 +100,14 @@ class ResnetDescription : public ModelDescription {
   }
   RowWork row_work() const override { return {1, "image"}; }
   std::int64_t vocabulary() const override { return c_.classes; }
+  ScratchSizes scratch_sizes() const override {
+    ScratchSizes sizes;
+    for (const ResnetConv& conv : convolutions_of(c_)) {
+      if (conv.kernel > 1 || conv.strided) sizes.window = std::max(sizes.window, conv.kernel * conv.kernel * conv.in);
+      sizes.channels = std::max(sizes.channels, conv.made);
+    }
+    return sizes;
+  }
   std::vector<Requirement> requirements() const override {
     return {{"model.base", Axis::embed, c_.base}, {"model.base", Axis::mlp, c_.base}};
   }

@@ -28,7 +28,8 @@ struct ResnetConfig {
 // A convolution of the model, for counting.
 struct ResnetConv {
   std::int64_t kernel = 1, in = 0, made = 0, height = 0, width = 0;  // of what it makes
-  double products() const;                                           // multiply-adds of an image
+  bool strided = false;
+  double products() const;  // multiply-adds of an image
 };
 std::vector<ResnetConv> convolutions_of(const ResnetConfig&);
 

@@ -120,7 +120,7 @@ std::vector<ResnetConv> convolutions_of(const ResnetConfig& c) {
   const auto halve = [](std::int64_t& n) { n = (n + 1) / 2; };  // of 1x1, and of 3x3 and 7x7 with their pads
   const auto halve_both = [&] { halve(height), halve(width); };
   if (c.large_stem) halve_both();
-  convs.push_back({c.large_stem ? 7 : 3, c.colours, c.base, height, width});
+  convs.push_back({c.large_stem ? 7 : 3, c.colours, c.base, height, width, c.large_stem});
   if (c.large_stem) halve_both();
   for (std::size_t stage = 0; stage < c.blocks.size(); ++stage)
     for (std::int64_t block = 0; block < c.blocks[stage]; ++block) {
@@ -129,13 +129,13 @@ std::vector<ResnetConv> convolutions_of(const ResnetConfig& c) {
       if (strided) halve_both();
       if (c.bottleneck) {
         convs.push_back({1, in, inner, high, wide});
-        convs.push_back({3, inner, inner, height, width});
+        convs.push_back({3, inner, inner, height, width, strided});
         convs.push_back({1, inner, out, height, width});
       } else {
-        convs.push_back({3, in, inner, height, width});
+        convs.push_back({3, in, inner, height, width, strided});
         convs.push_back({3, inner, out, height, width});
       }
-      if (strided || in != out) convs.push_back({1, in, out, height, width});
+      if (strided || in != out) convs.push_back({1, in, out, height, width, strided});
       in = out;
     }
   return convs;

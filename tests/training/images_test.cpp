@@ -199,6 +199,42 @@ void gradients_equal_finite_differences(const Changes& model) {
   });
 }
 
+// The memory that ops take for themselves stays within what is forecast.
+TEST_P(LawOfImages, ScratchIsNoMoreThanForecast) {
+  for (const Backend& b : backends()) {
+    if (!b.absent_because.empty() || !b.scratch_needed || !b.convolutions) continue;
+    const auto run =
+        toy::train(toy::images({}, {{"dtype", "f32"}}), GetParam().table, GetParam().ranks, 1, std::string(b.name));
+    EXPECT_LE(run.memory.scratch, run.forecast.scratch);
+    EXPECT_GT(run.memory.scratch, 0);
+  }
+}
+
+// Initial weights: He's for convolutions, gains of 1 but for the last of a block, biases of 0.
+TEST(SerialImages, StartAsTheirPapersSay) {
+  run_threads({}, [&](std::unique_ptr<Communicator> world) {
+    for (const bool zero : {true, false}) {
+      Workload w = toy::images({{"base", 32}, {"zero_last_gain", zero}});
+      w.strategy = Json::object();
+      const Mesh mesh(world->split([](int) { return 0; }, "one"), {});
+      const auto device = make_host_device();
+      Ledger ledger;
+      Trainer trainer(w, mesh, backend_named("reference"), *device, ledger);
+      const auto all = [](const std::vector<double>& v, double wanted) {
+        return std::all_of(v.begin(), v.end(), [&](double x) { return x == wanted; });
+      };
+      EXPECT_TRUE(all(trainer.whole_value("stages.1.0.conv3.gain"), zero ? 0 : 1));
+      EXPECT_TRUE(all(trainer.whole_value("stages.1.0.conv2.gain"), 1));
+      EXPECT_TRUE(all(trainer.whole_value("stages.1.0.shortcut.gain"), 1));
+      EXPECT_TRUE(all(trainer.whole_value("stages.1.0.conv3.bias"), 0));
+      const auto weight = trainer.whole_value("stages.1.0.conv2.weight");  // 3x3, 64 channels made
+      double squares = 0;
+      for (const double x : weight) squares += x * x / static_cast<double>(weight.size());
+      EXPECT_NEAR(squares, 2.0 / (9 * 64), 0.1 / (9 * 64));
+    }
+  });
+}
+
 TEST(SerialImages, GradientsOfBottlenecksEqualFiniteDifferences) { gradients_equal_finite_differences({}); }
 TEST(SerialImages, GradientsOfBasicBlocksEqualFiniteDifferences) { gradients_equal_finite_differences(form(true)); }
 TEST(SerialImages, GradientsOfGroupsEqualFiniteDifferences) {
