@@ -45,7 +45,7 @@ std::string configuration_text(const Experiment& experiment) {
 std::string shard_text(const Experiment& experiment, const std::vector<MeshAxis>& mesh) {
   const auto model = describe_model(experiment.workload.model, experiment.workload.vocabulary);
   std::vector<std::pair<std::string, std::int64_t>> axes = {{"batch", experiment.workload.training.batch_size}};
-  axes.emplace_back("sequence", experiment.tokens);
+  if (experiment.tokens > 0) axes.emplace_back("sequence", experiment.tokens);
   std::set<std::string> seen;
   for (const Requirement& need : model->requirements()) {
     const std::string key = need.key.substr(need.key.rfind('.') + 1);

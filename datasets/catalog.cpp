@@ -9,6 +9,12 @@ namespace quadrille {
 
 Datasets open_datasets(const Json& config, std::int64_t tokens_per_window, const std::string& data_root) {
   const std::string& source = config.at("source").string();
+  const bool text =
+      source == "text" || source == "synthetic" || source == "llmc" || source == "megatron" || source == "nanogpt";
+  require(!text || tokens_per_window >= 1,
+          "data.source \"{}\" is text, cut into windows of model.tokens ids, but this model has no \"tokens\": take "
+          "another data set or another model",
+          source);
   if (source == "text") return open_text(config, tokens_per_window, data_root);
   if (source == "synthetic") return open_synthetic(config, tokens_per_window);
   if (source == "llmc" || source == "megatron" || source == "nanogpt")

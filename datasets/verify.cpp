@@ -41,25 +41,25 @@ void check_llmc(const std::string& path, const Json& entry) {
   FileTokens({file.piece}, file.type, entry.at("vocabulary").integer(), Json()).scan();
 }
 
-// How often each window of each epoch comes up when all ranks walk their rows, step by step.
+// How often each sample of each epoch comes up when all ranks walk their rows, step by step.
 void walk_training(const Dataset& data, const CoverageOptions& options) {
-  const std::int64_t windows = data.size(), samples = windows * options.epochs;
+  const std::int64_t size = data.size(), samples = size * options.epochs;
   std::vector<std::uint8_t> seen(static_cast<std::size_t>(samples));
   const std::int64_t steps = (samples + options.batch_size - 1) / options.batch_size;
   for (std::int64_t step = 0; step < steps; ++step) {
     for (std::int64_t rank = 0; rank < options.ranks; ++rank) {
       const Slice rows = part({0, options.batch_size}, options.ranks, rank);
       for (std::int64_t row = rows.first; row < rows.end(); ++row) {
-        const Window window = training_window(windows, options.seed, step * options.batch_size + row);
-        if (window.epoch >= options.epochs) continue;  // the last step runs into the next epoch
-        auto& count = seen[static_cast<std::size_t>(window.epoch * windows + window.index)];
-        require(count == 0, "window {} comes twice in epoch {}", window.index, window.epoch);
+        const Sample sample = training_sample(size, options.seed, step * options.batch_size + row);
+        if (sample.epoch >= options.epochs) continue;  // the last step runs into the next epoch
+        auto& count = seen[static_cast<std::size_t>(sample.epoch * size + sample.index)];
+        require(count == 0, "sample {} comes twice in epoch {}", sample.index, sample.epoch);
         count = 1;
       }
     }
   }
   const auto missing = std::ranges::find(seen, 0) - seen.begin();
-  require(missing == samples, "window {} of epoch {} never comes", missing % windows, missing / windows);
+  require(missing == samples, "sample {} of epoch {} never comes", missing % size, missing / size);
 }
 
 std::int64_t walk_evaluation(const Dataset& data, const CoverageOptions& options) {
@@ -67,7 +67,7 @@ std::int64_t walk_evaluation(const Dataset& data, const CoverageOptions& options
   for (std::int64_t first = 0; first < data.size(); first += options.batch_size) {
     for (std::int64_t rank = 0; rank < options.ranks; ++rank) {
       const Batch batch = evaluation_batch(data, first, part({0, options.batch_size}, options.ranks, rank));
-      labels += std::ranges::count_if(batch.labels, [](std::int32_t label) { return label >= 0; });
+      labels += std::ranges::count_if(batch.integers("labels"), [](std::int32_t label) { return label >= 0; });
     }
   }
   require(labels == data.labels(), "{} labels come up in evaluation, {} were wanted", labels, data.labels());
@@ -115,14 +115,14 @@ Json verify_coverage(const Datasets& sets, const CoverageOptions& options, const
     sets.train->scan();
     require_one_batch(*sets.train, options.batch_size);
     walk_training(*sets.train, options);
-    report.set("training_windows", sets.train->size());
-    progress(fmt::format("training: each of {} windows once in each of {} epochs over {} ranks", sets.train->size(),
+    report.set("training_samples", sets.train->size());
+    progress(fmt::format("training: each of {} samples once in each of {} epochs over {} ranks", sets.train->size(),
                          options.epochs, options.ranks));
   }
   if (sets.evaluate) {
     sets.evaluate->scan();
     report.set("evaluation_labels", walk_evaluation(*sets.evaluate, options));
-    report.set("evaluation_windows", sets.evaluate->size());
+    report.set("evaluation_samples", sets.evaluate->size());
     progress(fmt::format("evaluation: each of {} labels once over {} ranks", sets.evaluate->labels(), options.ranks));
   }
   return report;

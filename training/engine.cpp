@@ -37,9 +37,27 @@ class Range {
   Stream& stream_;
 };
 
-void copy_ids(const std::vector<std::int32_t>& from, const Tensor& host, const Tensor& device, Stream& stream) {
-  std::copy(from.begin(), from.end(), host.host<std::int32_t>().begin());
-  stream.copy(device, host);
+void copy_field(const Batch& batch, const Field& field, const Tensor& host) {
+  const auto put = [&](const auto& from, auto to) {
+    require(from.size() == to.size(), "a batch with {} numbers of \"{}\" came where {} were wanted", from.size(),
+            field.name, to.size());
+    std::copy(from.begin(), from.end(), to.begin());
+  };
+  if (field.type == DType::i32)
+    put(batch.integers(field.name), host.host<std::int32_t>());
+  else
+    put(batch.numbers(field.name), host.host<float>());
+}
+
+// Room for `rows` rows of each field.
+std::vector<Tensor> room_for(const Fields& fields, std::int64_t rows, Device& device) {
+  std::vector<Tensor> room;
+  for (const Field& f : fields) {
+    std::vector<std::int64_t> extents = {rows};
+    extents.insert(extents.end(), f.shape.extents().begin(), f.shape.extents().end());
+    room.push_back(device.empty(Shape(extents), f.type));
+  }
+  return room;
 }
 
 }  // namespace
@@ -96,13 +114,16 @@ void Engine::open_pipeline() {
   }
   tasks_ = tasks_of(pipeline.schedule, plan_.stage(), plan_.stages(), pipeline.chunks, micro_batches());
   if (plan_.stages() > 1) onwards_.emplace(plan_, 1, ledger_), backwards_.emplace(plan_, -1, ledger_);
-  const std::int64_t rows = own_rows(rows_per_micro_batch_).count, tokens = model_->tokens();
+  open_fields();
+}
+
+void Engine::open_fields() {
+  fields_ = model_->fields();
+  const std::int64_t rows = own_rows(rows_per_micro_batch_).count;
   const std::int64_t under_way = may_replay() ? micro_batches() : in_flight(tasks_);
-  for (std::int64_t i = 0; i < under_way; ++i)
-    fed_.push_back({device_.empty({rows, tokens}, DType::i32), device_.empty({rows, tokens}, DType::i32)});
-  const std::int64_t staged = device_.holds_numbers() ? 2 * micro_batches() * pipeline.chunks : 0;
-  for (std::int64_t i = 0; i < staged; ++i)
-    staged_.push_back({{host_->empty({rows, tokens}, DType::i32), host_->empty({rows, tokens}, DType::i32)}, {}});
+  for (std::int64_t i = 0; i < under_way; ++i) fed_.push_back(room_for(fields_, rows, device_));
+  const std::int64_t staged = device_.holds_numbers() ? 2 * micro_batches() * plan_.pipeline().chunks : 0;
+  for (std::int64_t i = 0; i < staged; ++i) staged_.push_back({room_for(fields_, rows, *host_), {}});
 }
 
 PipelineReport Engine::pipeline() const {
@@ -182,10 +203,9 @@ void Engine::rehearse() {
   }
 }
 
-Batch Engine::rows_of(const Dataset* data, std::int64_t step, std::int64_t micro, std::int64_t rows) const {
+Batch Engine::rows_of(const Dataset& data, std::int64_t step, std::int64_t micro, std::int64_t rows) const {
   const Slice own = own_rows(rows);
-  if (!data) return {own.first, own.count, model_->tokens(), 0, {}, {}};
-  return training_batch(*data, workload_.seed, step, workload_.training.batch_size,
+  return training_batch(data, workload_.seed, step, workload_.training.batch_size,
                         {micro * rows + own.first, own.count});
 }
 
@@ -193,29 +213,27 @@ MicroBatch Engine::feed(const std::optional<Batch>& read, std::int64_t rows, std
                         int slot) {
   const Fed& fed = fed_[static_cast<std::size_t>(slot) % fed_.size()];
   MicroBatch micro;
-  micro.first_row = first_row, micro.rows = rows, micro.tokens = model_->tokens();
+  micro.first_row = first_row, micro.rows = rows;
   micro.seed = workload_.seed, micro.training = training;
   micro.loss = totals_.rows(0, 2);
-  micro.ids = fed.ids, micro.labels = fed.labels;
+  for (std::size_t f = 0; f < fields_.size(); ++f) micro.fields.emplace_back(fields_[f].name, fed[f]);
   if (device_.holds_numbers() && read) {
-    const Batch& batch = *read;
-    require(batch.rows == fed.ids.shape()[0] && batch.tokens == micro.tokens,
-            "a batch of {} rows of {} tokens came where {} of {} were wanted", batch.rows, batch.tokens,
-            fed.ids.shape()[0], micro.tokens);
     Staged& staged = staged_[next_staged_++ % staged_.size()];
     if (staged.copied) staged.copied->block_host();
-    copy_ids(batch.ids, staged.host.ids, fed.ids, *stream_);
-    copy_ids(batch.labels, staged.host.labels, fed.labels, *stream_);
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      copy_field(*read, fields_[f], staged.host[f]);
+      stream_->copy(fed[f], staged.host[f]);
+    }
     staged.copied = stream_->record();
   }
   return micro;
 }
 
-// Only the model's ends look at ids and labels.
+// Only the model's ends look at data.
 MicroBatch Engine::next_rows(const Dataset* data, std::int64_t step, const Task& task) {
   HostClock clock(ledger_, "data");
   std::optional<Batch> batch;
-  if (at_an_end(run_of(task.chunk))) batch = rows_of(data, step, task.micro_batch, rows_per_micro_batch_);
+  if (data && at_an_end(run_of(task.chunk))) batch = rows_of(*data, step, task.micro_batch, rows_per_micro_batch_);
   MicroBatch micro =
       feed(batch, rows_per_micro_batch_, task.micro_batch * rows_per_micro_batch_, true, task.micro_batch);
   micro.step = step;

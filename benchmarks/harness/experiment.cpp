@@ -261,14 +261,20 @@ void open_data(Experiment& experiment, const Json& data, const Json& model, cons
 }
 
 // Without data a vocabulary that follows the data is unknown; the model's other faults are named all the same.
-void check_model(const Experiment& experiment, bool trainable, Json& resolved, Problems& problems) {
+void check_model(Experiment& experiment, bool trainable, Json& resolved, Problems& problems) {
   Workload workload = experiment.workload;
   workload.vocabulary = std::max<std::int64_t>(2, workload.vocabulary);
   std::vector<std::string> faults;
   if (trainable) collect_faults(faults, [&] { check_workload(workload, experiment.ranks); });
   for (std::string& fault : faults) problems.add(std::move(fault));
   if (faults.empty())
-    problems.catching([&] { resolved = describe_model(workload.model, workload.vocabulary)->resolved(); });
+    problems.catching([&] {
+      const auto model = describe_model(workload.model, workload.vocabulary);
+      resolved = model->resolved();
+      experiment.tokens = model->tokens(), experiment.row_work = model->row_work();
+      for (const auto* data : {experiment.data.train.get(), experiment.data.evaluate.get()})
+        if (data) require_fields(model->fields(), data->fields());
+    });
 }
 
 void read_sections(Experiment& experiment, const Json& document, const RunOptions& options, Problems& problems) {
@@ -297,9 +303,11 @@ void read_sections(Experiment& experiment, const Json& document, const RunOption
   problems.catching([&] { top.done(); });
 
   const bool counted = model && model->is_object() && problems.catching([&] {
-    experiment.tokens = model->at("tokens").integer();
-    require(experiment.tokens > 0, "{}: model.tokens is {}, wanted at least 1", model->at("tokens").origin(),
-            experiment.tokens);
+    model->at("kind").string();
+    if (const Json* tokens = model->find("tokens")) {  // of the windows of text
+      experiment.tokens = tokens->integer();
+      require(experiment.tokens > 0, "{}: model.tokens is {}, wanted at least 1", tokens->origin(), experiment.tokens);
+    }
     experiment.workload.model = *model;
   });
   experiment.workload.seed = static_cast<std::uint64_t>(experiment.run.seed);

@@ -102,6 +102,11 @@ void fields(V& v, PipelineReport& x) {
 }
 
 template <class V>
+void fields(V& v, RowWork& x) {
+  v("count", x.count), v("unit", x.unit);
+}
+
+template <class V>
 void fields(V& v, Record& x) {
   v("schema_version", x.schema_version), v("kind", x.kind), v("evidence", x.evidence), v("program", x.program);
   v("suite", x.suite), v("description", x.description), v("unit", x.unit), v("started_utc", x.started_utc);
@@ -111,7 +116,8 @@ void fields(V& v, Record& x) {
   v("peak", x.peak), v("power", x.power), v("flops", x.flops), v("ranks", x.ranks), v("world", x.world);
   v("backend", x.backend), v("timed_claims", x.timed_claims), v("strategy", x.strategy), v("mesh", x.mesh);
   v("pipeline", x.pipeline), v("key_value_replicas", x.key_value_replicas), v("parameters", x.parameters);
-  v("batch_size", x.batch_size), v("tokens_per_row", x.tokens_per_row), v("evaluation_labels", x.evaluation_labels);
+  v("batch_size", x.batch_size), v("tokens_per_row", x.tokens_per_row), v("row_work", x.row_work);
+  v("evaluation_labels", x.evaluation_labels);
   v("traffic", x.traffic), v("rank_lines", x.rank_lines), v("evaluations", x.evaluations), v("data", x.data);
   v("environment", x.environment), v("configuration", x.configuration), v("origins", x.origins), v("steps", x.steps);
 }

@@ -11,6 +11,7 @@
 
 #include "core/json.h"
 #include "core/ledger.h"
+#include "models/model.h"
 #include "training/trainer.h"
 
 namespace quadrille {
@@ -114,6 +115,7 @@ struct Record {
   std::vector<std::pair<std::string, int>> mesh;  // outermost first
   std::optional<PipelineReport> pipeline;         // of more than one stage
   std::optional<int> key_value_replicas;          // more than one rank holds the same key/value head
+  std::optional<RowWork> row_work;                // absent in records of older programs: tokens_per_row of "token"
   std::int64_t parameters = 0, batch_size = 0, tokens_per_row = 0, evaluation_labels = 0;
   std::optional<Target> target;
   std::optional<double> seconds_to_target;

@@ -57,6 +57,13 @@ std::string quality_line(const Record& record) {
                      last.step, text_grouped(static_cast<long long>(last.units)), record.unit);
 }
 
+// Whole rows, however many of their labels count.
+std::optional<double> throughput(const Record& record) {
+  if (!record.step_statistics.mean_seconds) return {};
+  const RowWork work = record.row_work.value_or(RowWork{record.tokens_per_row, "token"});
+  return static_cast<double>(record.batch_size * work.count) / *record.step_statistics.mean_seconds;
+}
+
 std::string step_lines(const Record& record) {
   const StepStatistics& s = record.step_statistics;
   std::string text = fmt::format("  ended       {}, {} steps in {}\n", record.stop_reason, record.steps.size(),
@@ -69,7 +76,10 @@ std::string step_lines(const Record& record) {
                     seconds(s.max_seconds), s.count, s.warm_up_steps);
   else
     text += fmt::format("  step time   {}: {} after {} warm-up steps\n", s.status, s.count, s.warm_up_steps);
-  if (s.labels_per_second) text += fmt::format("  throughput  {}\n", text_scaled(*s.labels_per_second, "tokens/s"));
+  if (const auto rate = throughput(record)) {
+    const RowWork work = record.row_work.value_or(RowWork{record.tokens_per_row, "token"});
+    text += fmt::format("  throughput  {}\n", text_scaled(*rate, work.unit + "s/s"));
+  }
   return text;
 }
 

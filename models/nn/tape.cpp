@@ -6,6 +6,15 @@
 
 namespace quadrille {
 
+Tensor MicroBatch::field(std::string_view name) const {
+  std::string known;
+  for (const auto& [field, numbers] : fields) {
+    if (field == name) return numbers;
+    known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", field);
+  }
+  fail("the model asks for the field \"{}\" of a batch; it has {}", name, known.empty() ? "none" : known);
+}
+
 Tape::Tape(Context& context, const MicroBatch& micro, Purpose purpose)
     : context_(context), micro_(micro), purpose_(purpose) {}
 

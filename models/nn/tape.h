@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,15 +23,16 @@ struct Var {
   int id = -1;
 };
 
-// The rows a tape sees: `rows` of the global batch from `first_row` on, over all ranks; this rank's part of their ids
-// and labels, i32 [own rows, tokens]. `step` addresses dropout.
+// The rows a tape sees: `rows` of the global batch from `first_row` on, over all ranks; of each field of the model this
+// rank's rows, [own rows, shape of the field...]. `step` addresses dropout.
 struct MicroBatch {
-  std::int64_t first_row = 0, rows = 0, tokens = 0;
-  Tensor ids, labels;
+  std::int64_t first_row = 0, rows = 0;
+  std::vector<std::pair<std::string, Tensor>> fields;
   std::int64_t step = 0;
   std::uint64_t seed = 0;
-  bool training = true;  // false: dropout is off, no gradient is wanted
-  Tensor loss;           // f64 [2]: Σ loss, Σ count are added here
+  bool training = true;                       // false: dropout is off, no gradient is wanted
+  Tensor loss;                                // f64 [2]: Σ loss, Σ count are added here
+  Tensor field(std::string_view name) const;  // throws Error naming the fields there are
 };
 
 // The state on one mesh axis.
@@ -104,8 +106,9 @@ class Tape {
   // queries, and the keys and values they meet, which several groups may share. Sends nothing; the gradient is a
   // partial sum where heads rest.
   Var spread_heads(Var parameter, const HeadSpread&);
-  Var embedding(Var table, std::int64_t tokens, Dim features);  // rows of the micro-batch's ids; may owe
-  Var add_positions(Var x_consumed, Var table);                 // row t of the table to every token t
+  // Rows of a table by the ids of a field [tokens]; ids outside of it, such as -1, give zeros. May owe.
+  Var embedding(Var table, std::string_view field, Dim features);
+  Var add_positions(Var x_consumed, Var table);  // row t of the table to every token t
   struct Heads {
     std::int64_t queries = 1, head = 0;  // per key/value group; numbers per head
     bool causal = true;
@@ -116,7 +119,8 @@ class Tape {
   // packed [batch, sequence, heads, (queries + 2)*head]. Where the sequence is split, keys of other ranks are met as
   // the plan's "context" says.
   Var attention(Var packed_consumed, const Heads&);
-  void cross_entropy(Var logits, double smoothing);  // adds to micro_batch().loss; backward starts here
+  // logits [batch, ..., vocab] against a field of labels [...]. Adds to micro_batch().loss; backward starts here.
+  void cross_entropy(Var logits, std::string_view labels, double smoothing);
 
   // Walks back. `seed` is the gradient of `from`; without it the walk starts at the loss.
   void backward();
