@@ -117,6 +117,9 @@ int check_command(const CheckOptions& options, const WrapWorld& wrap) {
   require(backend.name != "counting", "--backend counting holds no numbers to compare: use reference, cpu or cuda");
   constexpr int kRanks = 4;
   how.options.ranks = options.ranks.value_or(how.world == "mpi" ? launcher.ranks : kRanks);
+  require(how.world != "mpi" || launcher.ranks > 1 || options.ranks,
+          "--world mpi was not started by a launcher, so there is one rank and little to compare: start it with mpirun "
+          "-n 4, use --world threads, or give --ranks 1 if one rank is meant");
   how.options.timeout_seconds = options.timeout_seconds;
   how.devices = device_choice(options.gpus, options.timeout_seconds);
   refuse_gpu_options(backend, options.gpus);

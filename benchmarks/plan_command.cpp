@@ -58,8 +58,8 @@ std::string shard_text(const Experiment& experiment, const std::vector<MeshAxis>
     const std::string axis = name == "kv_heads" ? "heads" : name;
     const int parts = extent_of(experiment.workload.strategy, axis, mesh);
     std::string over;
-    for (const std::string& edge : mesh_axes_of(experiment.workload.strategy, axis))
-      over += (over.empty() ? "" : "+") + edge;
+    for (const std::string& name : mesh_axes_of(experiment.workload.strategy, axis))
+      over += (over.empty() ? "" : "+") + name;
     if (const int replicas = key_value_replicas(experiment); name == "kv_heads" && replicas > 1) {
       table.row({name, text_grouped(extent), over, fmt::format("1, the same on {} ranks", replicas)});
       continue;
@@ -131,12 +131,12 @@ std::string traffic_text(const std::vector<std::pair<int, Messages>>& of_stages)
   for (std::size_t k = 0; k < of_stages.size(); ++k) {
     const auto same = [&](const auto& other) { return same_traffic(other.second, of_stages[k].second); };
     if (std::any_of(of_stages.begin(), of_stages.begin() + static_cast<std::ptrdiff_t>(k), same)) continue;
-    std::vector<std::size_t> stages;
+    std::vector<int> stages;
     for (std::size_t j = k; j < of_stages.size(); ++j)
-      if (same(of_stages[j])) stages.push_back(j);
+      if (same(of_stages[j])) stages.push_back(static_cast<int>(j));
     const std::string whose = of_stages.size() == 1 ? "rank 0"
                                                     : fmt::format("stage{} {} (rank {})", stages.size() == 1 ? "" : "s",
-                                                                  fmt::join(stages, ", "), of_stages[k].first);
+                                                                  text_runs(stages), of_stages[k].first);
     text += of_stages[k].second.empty() ? fmt::format("Traffic of a step, {}: none\n", whose)
                                         : traffic_table(of_stages[k].second, whose);
   }
@@ -181,15 +181,16 @@ int plan_command(const RunOptions& options) {
         (known != forecasts.end() ? known->second : forecast(experiment.workload, backend, ranks, rank)).step_messages);
   }
 
-  std::vector<std::pair<std::string, int>> edges;
-  edges.reserve(mesh.size());
-  for (const MeshAxis& edge : mesh) edges.emplace_back(edge.name, edge.extent);
+  std::vector<std::pair<std::string, int>> axes;
+  axes.reserve(mesh.size());
+  for (const MeshAxis& axis : mesh) axes.emplace_back(axis.name, axis.extent);
   fmt::print("{}   plan of {}{}{}\n", program_name(), experiment.suite, experiment.description.empty() ? "" : ": ",
              experiment.description);
   fmt::print("  {} rank{}, strategy {}, mesh {}, back end {}\n\n", ranks, ranks == 1 ? "" : "s", experiment.strategy,
-             mesh_text(edges), experiment.backend);
+             mesh_text(axes), experiment.backend);
   if (const std::string note = strategy_note(experiment.workload.strategy); !note.empty())
     experiment.notes.push_back(note);
+  for (const std::string& note : forecasts.front().second.notes) experiment.notes.push_back(note);
   for (const std::string& note : experiment.notes) fmt::print("  note: {}\n\n", note);
   fmt::print("{}\n{}\n{}{}{}\n{}\n{}\n", configuration_text(experiment), shard_text(experiment, mesh),
              store_text(experiment.workload.strategy), pipeline_section(forecasts.front().second.pipeline),

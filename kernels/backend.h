@@ -16,6 +16,12 @@
 
 namespace quadrille {
 
+// The sizes of a model on which temporary memory depends; 0: it has no such layers.
+struct ScratchSizes {
+  std::int64_t head = 0;                  // numbers of an attention head
+  std::int64_t window = 0, channels = 0;  // cells of the largest window of a convolution; most channels of a batch norm
+};
+
 struct Backend {
   std::string_view name;                              // "reference", "cpu", "cuda", "counting"
   std::unique_ptr<Device> (*open_device)(int index);  // null when absent
@@ -24,14 +30,15 @@ struct Backend {
   std::string_view absent_because;  // empty when built; otherwise why, and the flag or package that brings it
   bool timed_claims;                // false: correct, but not meant for a timed result
   // Temporary memory of a rank's ops outside its arena, in bytes; null where there is none.
-  std::int64_t (*scratch_needed)(std::int64_t head_width, int threads) = nullptr;  // at most, for the forecast
-  std::int64_t (*scratch_held)() = nullptr;                                        // by the calling rank thread now
-  bool computes_f64 = true;                                                        // false: not f64
+  std::int64_t (*scratch_needed)(const ScratchSizes&, int threads) = nullptr;  // at most, for the forecast
+  std::int64_t (*scratch_held)() = nullptr;                                    // by the calling rank thread now
+  bool computes_f64 = true;                                                    // false: not f64
   bool tensor_cores = false;  // computes tf32, and bf16 as fast as it should be; false: bf16 is emulated
   // Where ranks take a device each: all there are, and the versions of what drives them; they throw Error where none
   // can be used. Null where the host computes, for any number of ranks.
   std::vector<DeviceFacts> (*devices)() = nullptr;
   std::vector<std::pair<std::string, std::string>> (*versions)() = nullptr;
+  bool convolutions = true;          // false: refuses the ops of images
   std::int64_t attention_block = 1;  // query tokens that attention takes at once, see kernels/bills.h
 };
 

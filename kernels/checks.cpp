@@ -242,7 +242,7 @@ std::int64_t out_count(const Attention& how) { return how.rows * how.q_tokens * 
 std::int64_t log_sum_count(const Attention& how) { return how.rows * how.q_tokens * how.groups * how.queries; }
 
 void check_attention_layout(const Check& check, const Tensor& q, const Tensor& kv, const Tensor& out,
-                            const Tensor& log_sum, const Attention& how) {
+                            const Tensor& log_sum, const Tensor& lengths, const Attention& how) {
   check.real({{"q", q}, {"kv", kv}, {"out", out}});
   check.type(wide(q.dtype()), {{"log_sum", log_sum}});
   check.that(how.rows >= 0 && how.q_tokens >= 0 && how.kv_tokens >= 0, "no negative rows or tokens",
@@ -259,6 +259,10 @@ void check_attention_layout(const Check& check, const Tensor& q, const Tensor& k
   check.count({"kv", kv}, kv_count(how), "rows * kv_tokens * groups * kv_width");
   check.count({"out", out}, out_count(how), "rows * q_tokens * groups * queries * head");
   check.count({"log_sum", log_sum}, log_sum_count(how), "rows * groups * queries * q_tokens");
+  if (lengths) {
+    check.type(DType::i32, {{"lengths", lengths}});
+    check.count({"lengths", lengths}, how.rows, "rows");
+  }
   check.that(how.dropout >= 0 && how.dropout < 1, "a dropout probability in [0, 1)", how.dropout);
   if (how.dropout == 0) return;
   check.that(how.first_row >= 0, "a first row of at least 0", how.first_row);
@@ -269,18 +273,18 @@ void check_attention_layout(const Check& check, const Tensor& q, const Tensor& k
 }  // namespace
 
 void check_attention(const Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                     const Attention& how) {
+                     const Tensor& lengths, const Attention& how) {
   const Check check("attention", stream);
-  check_attention_layout(check, q, kv, out, log_sum, how);
+  check_attention_layout(check, q, kv, out, log_sum, lengths, how);
   check.apart({"out", out}, {{"log_sum", log_sum}, {"q", q}, {"kv", kv}});
   check.apart({"log_sum", log_sum}, {{"q", q}, {"kv", kv}});
 }
 
 void check_attention_backward(const Stream& stream, const Tensor& dq, const Tensor& dkv, const Tensor& dout,
                               const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                              const Attention& how) {
+                              const Tensor& lengths, const Attention& how) {
   const Check check("attention_backward", stream);
-  check_attention_layout(check, q, kv, out, log_sum, how);
+  check_attention_layout(check, q, kv, out, log_sum, lengths, how);
   check.type(q.dtype(), {{"dq", dq}, {"dkv", dkv}, {"dout", dout}});
   check.count({"dq", dq}, q_count(how), "rows * q_tokens * groups * q_width");
   check.count({"dkv", dkv}, kv_count(how), "rows * kv_tokens * groups * kv_width");
@@ -372,6 +376,32 @@ std::int64_t check_cross_entropy_loss(const Stream& stream, const Tensor& loss, 
   check_row_facts(check, max, sums, labels, labels.count());
   check_vocabulary(check, how, 0);
   check.apart({"loss", loss}, {{"sums", sums}, {"max", max}, {"labels", labels}});
+  return labels.count();
+}
+
+Extents check_label_matches(const Stream& stream, const Tensor& matches, const Tensor& logits, const Tensor& max,
+                            const Tensor& labels, const CrossEntropy& how) {
+  const Check check("label_matches", stream);
+  check.real({{"logits", logits}});
+  const Extents e = check.matrix({"logits", logits});
+  check.type(DType::f64, {{"matches", matches}, {"max", max}});
+  check.type(DType::i32, {{"labels", labels}});
+  check.count({"matches", matches}, 2 * e.rows, "two numbers for each row");
+  check.count({"max", max}, e.rows, "rows");
+  check.count({"labels", labels}, e.rows, "rows");
+  check_vocabulary(check, how, e.columns);
+  check.apart({"matches", matches}, {{"logits", logits}, {"max", max}, {"labels", labels}});
+  return e;
+}
+
+std::int64_t check_count_correct(const Stream& stream, const Tensor& correct, const Tensor& matches,
+                                 const Tensor& labels) {
+  const Check check("count_correct", stream);
+  check.type(DType::f64, {{"correct", correct}, {"matches", matches}});
+  check.type(DType::i32, {{"labels", labels}});
+  check.count({"correct", correct}, 1, "one number");
+  check.count({"matches", matches}, 2 * labels.count(), "two numbers for each label");
+  check.apart({"correct", correct}, {{"matches", matches}, {"labels", labels}});
   return labels.count();
 }
 

@@ -11,18 +11,24 @@
 
 #include "core/json.h"
 #include "datasets/field.h"
+#include "kernels/backend.h"
 #include "models/nn/parameter.h"
 #include "models/nn/tape.h"
 
 namespace quadrille {
+
+// What passes from block to block: the residual stream, and between the layers of a decoder what its encoder made.
+struct Handed {
+  Var hidden = {}, memory = {};
+};
 
 class Block {
  public:
   explicit Block(std::string bucket) : bucket_(std::move(bucket)) {}
   virtual ~Block() = default;
   const std::string& bucket() const { return bucket_; }  // of the parameters that are this block's alone; may hold none
-  // The first block ignores `hidden`; the last one puts its loss on the tape and returns nothing of use.
-  virtual Var forward(Tape&, Var hidden) = 0;
+  // The first block is handed nothing; the last one puts its loss on the tape and hands nothing on.
+  virtual Handed forward(Tape&, Handed) = 0;
   // One of the model's repeated layers: what a pipeline counts when it cuts, and what recomputation runs again.
   virtual bool is_layer() const { return false; }
 
@@ -51,12 +57,14 @@ class ModelDescription {
   virtual RowWork row_work() const = 0;              // how throughput is counted
   virtual std::int64_t vocabulary() const = 0;       // of the labels: words or classes
   virtual std::int64_t tokens() const { return 0; }  // of a row's sequence that a mesh may split; 0: there is none
-  virtual std::int64_t head() const { return 0; }    // numbers of an attention head; 0: there is no attention
+  virtual ScratchSizes scratch_sizes() const { return {}; }  // on which temporary memory of ops depends
   virtual std::vector<Requirement> requirements() const = 0;
   // Matrix products only, 2 per multiply-add, forward of `rows` rows, over all ranks. `causal`: attention counted at
   // half. Formulas: docs/metrics.md.
   virtual double forward_flops(std::int64_t rows, bool causal) const = 0;
   virtual std::vector<std::unique_ptr<Block>> build(Parameters&, double label_smoothing) const = 0;
+  // What someone who planned a run under this strategy should know, a line each.
+  virtual std::vector<std::string> notes(const Plan&) const { return {}; }
   virtual const Json& resolved() const = 0;  // the configuration with every default
 };
 

@@ -14,26 +14,26 @@ namespace {
 std::string extents_text(const std::vector<MeshAxis>& axes) {
   std::string text;
   for (const MeshAxis& axis : axes) text += (text.empty() ? "" : " * ") + axis.name + " " + std::to_string(axis.extent);
-  return text.empty() ? "no edges" : text;
+  return text.empty() ? "no axes" : text;
 }
 
 void check(const std::vector<MeshAxis>& axes, int world_size) {
-  require(axes.size() <= kMaxMeshAxes, "a mesh of {} edges was asked for: at most {} are possible", axes.size(),
+  require(axes.size() <= kMaxMeshAxes, "a mesh of {} axes was asked for: at most {} are possible", axes.size(),
           kMaxMeshAxes);
   std::int64_t product = 1;
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    require(!axes[i].name.empty(), "edge {} of the mesh has no name", i);
-    require(axes[i].extent >= 1, "mesh edge {} is {} long: at least 1 is wanted", axes[i].name, axes[i].extent);
+    require(!axes[i].name.empty(), "axis {} of the mesh has no name", i);
+    require(axes[i].extent >= 1, "mesh axis {} has {} ranks: at least 1 is wanted", axes[i].name, axes[i].extent);
     for (std::size_t j = 0; j < i; ++j)
-      require(axes[j].name != axes[i].name, "the mesh names edge {} twice", axes[i].name);
+      require(axes[j].name != axes[i].name, "the mesh names axis {} twice", axes[i].name);
     product *= axes[i].extent;
     require(product <= world_size,
-            "the mesh {} has more places than the {} ranks of the world: make an edge shorter or "
+            "the mesh {} has more places than the {} ranks of the world: make an axis shorter or "
             "start more ranks",
             extents_text(axes), world_size);
   }
   require(product == world_size,
-          "the mesh {} has {} places but the world has {} ranks: the edges must multiply to the ranks",
+          "the mesh {} has {} places but the world has {} ranks: the extents must multiply to the ranks",
           extents_text(axes), product, world_size);
 }
 
@@ -110,7 +110,7 @@ bool Mesh::first_on(MeshAxes set) const {
 Communicator& Mesh::along(MeshAxes set) const {
   const auto group = groups_.find(set);
   require(group != groups_.end(),
-          "no group lies along mesh edges [{}]: only sets of edges longer than 1, and not the empty "
+          "no group lies along mesh axes [{}]: only sets of axes longer than 1, and not the empty "
           "set, have one",
           names(set));
   return *group->second;

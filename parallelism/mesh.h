@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks as a box with named edges. Outermost edge first; the last one joins nearest neighbours. Every set of edges
+// The ranks as a box with named axes. Outermost axis first; the last one joins nearest neighbours. Every set of axes
 // has its own communicator.
 #pragma once
 
@@ -27,7 +27,7 @@ class Courier;
 
 class Mesh {
  public:
-  // Throws Error: extents do not multiply to the world's size, a name twice, too many edges. A collective call. With a
+  // Throws Error: extents do not multiply to the world's size, a name twice, too many axes. A collective call. With a
   // courier (all ranks, or none), which must outlive the mesh, `beside` has groups of its own; an imaginary rank of the
   // counting world has nothing to gain from one. A world whose messages travel on streams needs none: `overlap` says
   // whether there shall be groups for bulk.
@@ -40,7 +40,7 @@ class Mesh {
   int at(int mesh_axis) const { return at_[static_cast<std::size_t>(mesh_axis)]; }  // this rank's place
   const std::string& name(int mesh_axis) const { return axes_[static_cast<std::size_t>(mesh_axis)].name; }
   std::string names(MeshAxes) const;      // "data+x"
-  int find(std::string_view name) const;  // -1: no such edge
+  int find(std::string_view name) const;  // -1: no such axis
   MeshAxes all() const { return bit(axes()) - 1; }
   MeshAxes real(MeshAxes) const;  // those longer than one
   bool first_on(MeshAxes) const;  // this rank is at 0 on each of them

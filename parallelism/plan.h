@@ -20,7 +20,8 @@
 namespace quadrille {
 
 // The names a model gives to its dims. `none`: a dim that no strategy may split.
-enum class Axis : std::uint8_t { none, batch, sequence, embed, heads, mlp, vocab };
+enum class Axis : std::uint8_t { none, batch, sequence, embed, heads, mlp, vocab, height };
+inline constexpr std::size_t kAxes = 8;
 std::string_view name_of(Axis);
 Axis axis_from(const Json& name);  // throws Error naming the nearest
 
@@ -144,13 +145,15 @@ class Plan {
   void check_pipeline_alone(std::vector<std::string>& faults) const;
   void check_mesh_axis(int m, std::vector<std::string>& faults) const;
   void check_nesting(std::vector<std::string>& faults) const;
+  void check_passing(std::vector<std::string>& faults) const;
+  bool may_owe_on(int m, const Passing& but) const;
   void check_order_of_tokens(std::vector<std::string>& faults) const;
   std::vector<int> real_order(Axis) const;  // the mesh axes longer than one on which it rests
   std::string named_at(Axis a) const { return named_at_[static_cast<std::size_t>(a)]; }
 
   const Mesh& mesh_;
-  std::array<std::vector<int>, 7> rest_;  // by Axis
-  std::array<std::string, 7> named_at_;   // by Axis: file and line
+  std::array<std::vector<int>, kAxes> rest_;  // by Axis
+  std::array<std::string, kAxes> named_at_;   // by Axis: file and line
   std::string mesh_at_, store_at_;
   MeshAxes meant_ = 0;  // what a word that is not known may have meant
   std::vector<Passing> passing_;
@@ -162,9 +165,9 @@ class Plan {
   Overlap overlap_;
 };
 
-// The edges of a strategy table for this many ranks: "*" takes what remains. Throws Error naming extents and ranks.
+// The mesh axes of a strategy table for this many ranks: "*" takes what remains. Throws Error naming extents and ranks.
 std::vector<MeshAxis> mesh_axes(const Json& table, int ranks);
-// The same with all that is wrong told at once: edges that cannot be read stay 1 long, so that reading may go on.
+// The same with all that is wrong told at once: axes that cannot be read stay 1 long, so that reading may go on.
 std::vector<MeshAxis> mesh_axes(const Json& table, int ranks, std::vector<std::string>& faults);
 
 }  // namespace quadrille

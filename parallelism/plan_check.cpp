@@ -5,13 +5,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "parallelism/plan.h"
 
 namespace quadrille {
 
 namespace {
-constexpr Axis kOfValues[] = {Axis::batch, Axis::sequence, Axis::embed};  // of the residual stream
+// Of the residual stream. No model has both a sequence and a height, so a table may put them on one mesh axis.
+constexpr Axis kOfValues[] = {Axis::batch, Axis::sequence, Axis::height, Axis::embed};
 constexpr Axis kOfWeights[] = {Axis::heads, Axis::mlp, Axis::vocab};
 }  // namespace
 
@@ -26,6 +28,7 @@ void Plan::check(std::vector<std::string>& faults) const {
   for (int m = 0; m < mesh_.axes(); ++m)
     if (mesh_.extent(m) > 1) check_mesh_axis(m, faults);
   check_nesting(faults);
+  check_passing(faults);
   check_order_of_tokens(faults);
 }
 
@@ -45,14 +48,15 @@ void Plan::check_pipeline_alone(std::vector<std::string>& faults) const {
   if (store_.optimizer & pipe()) refuse(store_at_, "a list of \"store\"");
 }
 
-// Values at rest are [batch, sequence, embed]: two of these on one mesh axis would be two axes of one value there.
+// Values at rest are [batch, sequence, embed] or [batch, height, width, embed]: two of these on one mesh axis would be
+// two axes of one value there.
 void Plan::check_mesh_axis(int m, std::vector<std::string>& faults) const {
   const auto on_m = [&](Axis a) { return rests_on(a, m); };
   std::string resting;
   std::string origin;
   int of_values = 0;
   for (Axis a : kOfValues)
-    if (on_m(a)) {
+    if (on_m(a) && !(a == Axis::height && on_m(Axis::sequence))) {
       resting += fmt::format("{}\"{}\"", of_values++ ? " and " : "", name_of(a));
       origin = named_at(a);
     }
@@ -74,6 +78,11 @@ void Plan::check_mesh_axis(int m, std::vector<std::string>& faults) const {
         fmt::format("{}: two different axes meet on mesh axis \"{}\": \"batch\" with {}; put batch on an axis "
                     "of its own",
                     named_at(Axis::batch), mesh_.name(m), others));
+  if (on_m(Axis::height) && !others.empty())
+    faults.push_back(
+        fmt::format("{}: two different axes meet on mesh axis \"{}\": \"height\" with {}; put height on an axis "
+                    "of its own",
+                    named_at(Axis::height), mesh_.name(m), others));
   if (on_m(Axis::embed) && !others.empty() && !may_gather(Axis::embed))
     faults.push_back(
         fmt::format("{}: two different axes meet on mesh axis \"{}\": \"embed\" with {}; put embed on another "
@@ -98,6 +107,39 @@ void Plan::check_nesting(std::vector<std::string>& faults) const {
             "{}: \"embed\" is cut over several mesh axes, among them \"{}\", where \"{}\" rests too: a weight "
             "of both would be cut over none of them; put one of the two on another mesh axis",
             named_at(Axis::embed), mesh_.name(m), name_of(other)));
+}
+
+// Products sum over these: where one of them is cut, also by another row of "passing", what is made owes a sum.
+bool Plan::may_owe_on(int m, const Passing& but) const {
+  constexpr Axis kSummed[] = {Axis::embed, Axis::heads, Axis::mlp, Axis::vocab};
+  return std::any_of(std::begin(kSummed), std::end(kSummed), [&](Axis a) {
+    return rests_on(a, m) || std::any_of(passing_.begin(), passing_.end(), [&](const Passing& p) {
+             return &p != &but && p.axis == a && p.mesh_axis == m;
+           });
+  });
+}
+
+// Rows of "passing" that no value of any model could follow: a value has its rows, its tokens and what it was made
+// along.
+void Plan::check_passing(std::vector<std::string>& faults) const {
+  for (const Passing& p : passing_) {
+    const auto refuse = [&](const std::string& why) {
+      faults.push_back(fmt::format("{}: the row [\"{}\", \"{}\", \"{}\"] of \"passing\" can never pass: {}", p.origin,
+                                   name_of(p.made), name_of(p.axis), mesh_.name(p.mesh_axis), why));
+    };
+    if (mesh_.extent(p.mesh_axis) == 1 || p.mesh_axis == pipeline_.axis) continue;
+    if (p.axis != p.made && p.axis != Axis::batch && p.axis != Axis::sequence && p.axis != Axis::height)
+      refuse(fmt::format("what is made along \"{0}\" has no axis \"{1}\"; use batch, sequence, height or {0}",
+                         name_of(p.made), name_of(p.axis)));
+    else if (rests_on(p.axis, p.mesh_axis))
+      refuse(
+          fmt::format("\"{}\" rests there, so debts are scattered over it anyway; take the row out", name_of(p.axis)));
+    else if (!may_owe_on(p.mesh_axis, p))
+      refuse(
+          "nothing that products sum over is cut there, so nothing owes there; let embed, heads, mlp or vocab rest "
+          "there, "
+          "or take the row out");
+  }
 }
 
 // Before attention tokens are gathered where heads rest: those must be the innermost.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The "mesh" of a strategy table: its edges, one of which may take what remains of the ranks.
+// The "mesh" of a strategy table: its axes, one of which may take what remains of the ranks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,18 +16,18 @@ constexpr std::int64_t kMostRanks = 1 << 24;  // that can be counted
 
 std::string counted(std::int64_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
 
-class Edges {
+class Axes {
  public:
-  Edges(std::vector<std::string>& faults) : faults_(faults) {}
+  Axes(std::vector<std::string>& faults) : faults_(faults) {}
 
-  void read(const Json& edge) {
-    const bool pair = edge.is_array() && edge.size() == 2;
-    if (!edge.is_array() || edge.size() == 0 || !edge.at(std::size_t{0}).is_string() || !pair)
-      faults_.push_back(fmt::format("{}: a mesh edge is [\"name\", extent], not {}", edge.origin(), edge.text()));
-    if (!edge.is_array() || edge.size() == 0 || !edge.at(std::size_t{0}).is_string()) return;
-    const std::string& name = edge.at(std::size_t{0}).string();
-    if (!add(edge, name) || !pair) return;
-    collect_faults(faults_, [&] { set_extent(edge, name); });
+  void read(const Json& axis) {
+    const bool pair = axis.is_array() && axis.size() == 2;
+    if (!axis.is_array() || axis.size() == 0 || !axis.at(std::size_t{0}).is_string() || !pair)
+      faults_.push_back(fmt::format("{}: a mesh axis is [\"name\", extent], not {}", axis.origin(), axis.text()));
+    if (!axis.is_array() || axis.size() == 0 || !axis.at(std::size_t{0}).is_string()) return;
+    const std::string& name = axis.at(std::size_t{0}).string();
+    if (!add(axis, name) || !pair) return;
+    collect_faults(faults_, [&] { set_extent(axis, name); });
   }
 
   // Extents in the order of the table, and "*" once more.
@@ -43,37 +43,37 @@ class Edges {
     else if (sound && known_ != ranks)
       faults_.push_back(fmt::format("{}: the mesh {} has {} but there {} {}: use --ranks {} or {}", mesh.origin(),
                                     text(), counted(known_, "place"), ranks == 1 ? "is" : "are", counted(ranks, "rank"),
-                                    known_, axes_.empty() ? "add an edge, e.g. [\"data\", \"*\"]" : change));
+                                    known_, axes_.empty() ? "add an axis, e.g. [\"data\", \"*\"]" : change));
     return std::move(axes_);
   }
 
  private:
-  bool add(const Json& edge, const std::string& name) {
+  bool add(const Json& axis, const std::string& name) {
     const bool known = std::any_of(axes_.begin(), axes_.end(), [&](const MeshAxis& a) { return a.name == name; });
     if (name.empty())
-      faults_.push_back(fmt::format("{}: a mesh edge without a name: give it one", edge.origin()));
+      faults_.push_back(fmt::format("{}: a mesh axis without a name: give it one", axis.origin()));
     else if (known)
-      faults_.push_back(fmt::format("{}: the mesh names edge \"{}\" twice", edge.origin(), name));
+      faults_.push_back(fmt::format("{}: the mesh names axis \"{}\" twice", axis.origin(), name));
     else if (axes_.size() == kMaxMeshAxes)
       faults_.push_back(
-          fmt::format("{}: edge \"{}\" is one too many: a mesh has at most {}", edge.origin(), name, kMaxMeshAxes));
+          fmt::format("{}: axis \"{}\" is one too many: a mesh has at most {}", axis.origin(), name, kMaxMeshAxes));
     else
       axes_.push_back({name, 1});
     return !axes_.empty() && axes_.back().name == name && !known;
   }
 
-  void set_extent(const Json& edge, const std::string& name) {
-    const Json& extent = edge.at(1);
+  void set_extent(const Json& axis, const std::string& name) {
+    const Json& extent = axis.at(1);
     if (extent.is_string() && extent.string() == "*") {
-      require(open_ < 0, "{}: two extents of the mesh are \"*\": at most one may take what remains", edge.origin());
+      require(open_ < 0, "{}: two extents of the mesh are \"*\": at most one may take what remains", axis.origin());
       open_ = static_cast<int>(axes_.size()) - 1;
       return;
     }
     const std::int64_t n = extent.integer();
     require(n >= 1 && n <= kMostRanks, "{}: the extent of mesh axis \"{}\" is {}: it must be a positive count of ranks",
-            edge.origin(), name, n);
+            axis.origin(), name, n);
     require(known_ * n <= kMostRanks, "{}: with axis \"{}\" the mesh has {} places: at most {} ranks can be counted",
-            edge.origin(), name, known_ * n, kMostRanks);
+            axis.origin(), name, known_ * n, kMostRanks);
     known_ *= n;
     axes_.back().extent = static_cast<int>(n);
   }
@@ -83,12 +83,12 @@ class Edges {
     for (std::size_t i = 0; i < axes_.size(); ++i)
       out += fmt::format("{}{} {}", i ? " x " : "", axes_[i].name,
                          static_cast<int>(i) == open_ ? "*" : std::to_string(axes_[i].extent));
-    return out.empty() ? "without edges" : out;
+    return out.empty() ? "without axes" : out;
   }
 
   std::vector<std::string>& faults_;
   std::vector<MeshAxis> axes_;
-  std::int64_t known_ = 1;  // places without the open edge
+  std::int64_t known_ = 1;  // places without the open axis
   int open_ = -1;
 };
 
@@ -103,11 +103,11 @@ std::vector<MeshAxis> mesh_axes(const Json& table, int ranks, std::vector<std::s
     return {};
   }
   std::vector<std::string> own;
-  Edges edges(own);
+  Axes axes_of_table(own);
   collect_faults(own, [&] {
-    for (const Json& edge : mesh->items()) edges.read(edge);
+    for (const Json& axis : mesh->items()) axes_of_table.read(axis);
   });
-  auto axes = edges.laid_on(*mesh, ranks);
+  auto axes = axes_of_table.laid_on(*mesh, ranks);
   faults.insert(faults.end(), own.begin(), own.end());
   return axes;
 }

@@ -80,6 +80,7 @@ Engine::Engine(const Workload& w, const Mesh& mesh, Device& device, const Ops& o
       rows_per_micro_batch_(w.training.micro_batch > 0 ? w.training.micro_batch * plan_.parts(Axis::batch)
                                                        : w.training.batch_size) {
   if (rehearsal) rehearsal_ = *rehearsal;
+  parameters_.open_statistics(device_, *stream_);
   open_pipeline();
   totals_ = device_.empty({3}, DType::f64);
   // Kept: to give pinned memory back waits for all devices, also for those of ranks that wait for this one.
@@ -186,11 +187,10 @@ void Engine::rehearse() {
   const MicroBatch micro = feed(std::nullopt, rows_per_micro_batch_, 0, true, 0);
   Flow flow;
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
-    rehearsal_.into.push_back({{}, flow.dims, flow.states});
+    rehearsal_.into.push_back(flow);
+    rehearsal_.into.back().hidden.numbers = rehearsal_.into.back().memory.numbers = {};
     Tape tape(context, micro, Purpose::look);
-    const Var in = b == 0 ? Var{} : tape.input(flow.hidden, flow.dims, flow.states);
-    const Var out = blocks_[b]->forward(tape, in);
-    flow = out.id >= 0 ? Flow{tape.tensor(out), tape.dims(out), tape.states(out)} : Flow{};
+    flow = give(tape, blocks_[b]->forward(tape, take(tape, flow)));
     for (const Parameter* p : tape.note_debts()) {
       auto& users = rehearsal_.blocks_of[number.at(p)];
       if (users.empty() || users.back() != static_cast<int>(b)) users.push_back(static_cast<int>(b));
@@ -216,6 +216,7 @@ MicroBatch Engine::feed(const std::optional<Batch>& read, std::int64_t rows, std
   micro.first_row = first_row, micro.rows = rows;
   micro.seed = workload_.seed, micro.training = training;
   micro.loss = totals_.rows(0, 2);
+  if (!training) micro.correct = totals_.rows(2, 1);
   for (std::size_t f = 0; f < fields_.size(); ++f) micro.fields.emplace_back(fields_[f].name, fed[f]);
   if (device_.holds_numbers() && read) {
     Staged& staged = staged_[next_staged_++ % staged_.size()];
@@ -246,13 +247,18 @@ Flow Engine::take_in(Context& context, int run) {
   const Slice own = runs_[static_cast<std::size_t>(run)];
   // A run without blocks passes on what the next one takes.
   Flow flow = rehearsal_.into[static_cast<std::size_t>(own.first)];
-  flow.hidden = context.arena.empty(plan_.shape(flow.dims, flow.states), context.dtype, End::low);
-  onwards_->receive(flow.hidden, *stream_);
+  for (Carried* c : {&flow.hidden, &flow.memory})
+    if (*c) {
+      c->numbers = context.arena.empty(plan_.shape(c->dims, c->states), context.dtype, End::low);
+      onwards_->receive(c->numbers, *stream_);
+    }
   return flow;
 }
 
 void Engine::hand_on(Flow flow, int run) {
-  if (run + 1 < static_cast<int>(runs_.size())) onwards_->send(std::move(flow.hidden), *stream_);
+  if (run + 1 == static_cast<int>(runs_.size())) return;
+  for (Carried* c : {&flow.hidden, &flow.memory})
+    if (*c) onwards_->send(std::move(c->numbers), *stream_);
 }
 
 void Engine::settle_channels() {
@@ -274,15 +280,30 @@ void Engine::forward(const Task& task, const Dataset* data, std::int64_t step) {
 
 void Engine::backward(const Task& task) {
   const int run = run_of(task.chunk);
-  Tensor gradient;
+  FlowGradient gradient;
   if (run + 1 < static_cast<int>(runs_.size())) {
     const Flow& out = rehearsal_.into[static_cast<std::size_t>(runs_[static_cast<std::size_t>(run)].end())];
-    gradient = arena_.empty(plan_.shape(out.dims, out.states), context_.dtype, End::high);
-    backwards_->receive(gradient, *stream_);
+    gradient = {receive_gradient(out.hidden), receive_gradient(out.memory)};
   }
   gradient = stages_[static_cast<std::size_t>(task.chunk)].backward(
       context_, *weights_, std::move(gradient), task.micro_batch, task.micro_batch + 1 == micro_batches());
-  if (run > 0) backwards_->send(std::move(gradient), *stream_);
+  if (run == 0) return;
+  const Flow& in = rehearsal_.into[static_cast<std::size_t>(runs_[static_cast<std::size_t>(run)].first)];
+  if (in.hidden) backwards_->send(std::move(gradient.hidden), *stream_);
+  if (!in.memory) return;
+  if (!gradient.memory) {  // no block from here on looks at it
+    gradient.memory = arena_.empty(plan_.shape(in.memory.dims, in.memory.states), context_.dtype, End::high);
+    stream_->zero(gradient.memory);
+  }
+  backwards_->send(std::move(gradient.memory), *stream_);
+}
+
+// Of what this stage handed on.
+Tensor Engine::receive_gradient(const Carried& of) {
+  if (!of) return {};
+  Tensor gradient = arena_.empty(plan_.shape(of.dims, of.states), context_.dtype, End::high);
+  backwards_->receive(gradient, *stream_);
+  return gradient;
 }
 
 void Engine::step(const Dataset* data, std::int64_t step) {
@@ -432,6 +453,7 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
   stream_->synchronize();
   report.loss_sum = host_totals_.host<double>()[0];
   report.labels = host_totals_.host<double>()[1];
+  report.correct = host_totals_.host<double>()[2];
   report.units = data->units();
   report.quality = report.loss_sum / report.units;
   report.seconds = evaluation_ledger_.now() - begin;
@@ -440,7 +462,7 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
 
 MemoryReport Engine::memory() const {
   MemoryReport m;
-  m.weights = weights_->kept_bytes(), m.gradients = weights_->gradient_bytes();
+  m.weights = weights_->kept_bytes() + parameters_.statistics_bytes(), m.gradients = weights_->gradient_bytes();
   m.optimizer = optimizer_->bytes() + weights_->master_bytes();
   m.activations = arena_.bytes_peak();
   return m;

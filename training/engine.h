@@ -64,6 +64,7 @@ class Engine {
   void backward(const Task&);
   Flow take_in(Context&, int run);
   void hand_on(Flow, int run);
+  Tensor receive_gradient(const Carried&);
   void settle_channels();  // nothing that this stage sent is under way
   void finish_step();
   void work_of_step(const Dataset*, std::int64_t step);
@@ -99,7 +100,7 @@ class Engine {
       backwards_;  // of activations, and apart from them of gradients; where there are stages
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<Optimizer> optimizer_;
-  Tensor totals_, host_totals_;  // f64 [3]: Σ loss, Σ count, Σ g²
+  Tensor totals_, host_totals_;  // f64 [3]: Σ loss, Σ count, Σ g² (evaluations: correct labels)
   // A phase of a step, as the stream goes through it.
   struct Phase {
     std::string_view name;

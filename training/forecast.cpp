@@ -35,11 +35,12 @@ Counted count(const Workload& w, const Backend& backend, const std::vector<MeshA
     engine.evaluate(nullptr);
     f.memory = engine.memory();
     if (backend.scratch_needed && engine.has_layers())
-      f.memory.scratch = backend.scratch_needed(engine.model().head(), w.threads);
+      f.memory.scratch = backend.scratch_needed(engine.model().scratch_sizes(), w.threads);
     f.parameters = engine.parameters().count();
     f.model_flops_full = kTrainingOverForward * engine.model().forward_flops(w.training.batch_size, false);
     f.model_flops_causal = kTrainingOverForward * engine.model().forward_flops(w.training.batch_size, true);
     f.pipeline = engine.pipeline();
+    f.notes = engine.model().notes(engine.plan());
     counted.rehearsal = engine.rehearsal();
     counted.rehearsal.arena_bytes = engine.arena_bytes();
     counted.rehearsal.same_every_step = !engine.context().step_matters;

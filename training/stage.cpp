@@ -13,8 +13,20 @@ Stage::Stage(const std::vector<std::unique_ptr<Block>>& model, int first, int co
   }
 }
 
-void Stage::walk(Block& block, Walked& w, bool first) {
-  w.in = first ? Var{} : w.tape->input(w.input.hidden, w.input.dims, w.input.states);
+Handed take(Tape& tape, const Flow& flow) {
+  const auto input = [&tape](const Carried& c) { return c ? tape.input(c.numbers, c.dims, c.states) : Var{}; };
+  return {input(flow.hidden), input(flow.memory)};
+}
+
+Flow give(const Tape& tape, const Handed& made) {
+  const auto of = [&tape](Var v) {
+    return v.id >= 0 ? Carried{tape.tensor(v), tape.dims(v), tape.states(v)} : Carried{};
+  };
+  return {of(made.hidden), of(made.memory)};
+}
+
+void Stage::walk(Block& block, Walked& w) {
+  w.in = take(*w.tape, w.input);
   w.out = block.forward(*w.tape, w.in);
 }
 
@@ -28,8 +40,8 @@ Flow Stage::forward(Context& context, const MicroBatch& micro, Weights& weights,
     Walked w;
     w.tape = std::make_unique<Tape>(context, micro, micro.training && !again ? Purpose::record : Purpose::look);
     w.input = std::move(in);
-    walk(*blocks_[b], w, numbers_[b] == 0);
-    in = w.out.id >= 0 ? Flow{w.tape->tensor(w.out), w.tape->dims(w.out), w.tape->states(w.out)} : Flow{};
+    walk(*blocks_[b], w);
+    in = give(*w.tape, w.out);
     if (ahead && b > 0) weights.release(numbers_[b]);  // the prefetch's use
     if (!micro.training || !context.plan.store().keep_gathered) weights.release(numbers_[b]);
     if (again) w.tape.reset();
@@ -39,7 +51,7 @@ Flow Stage::forward(Context& context, const MicroBatch& micro, Weights& weights,
   return in;
 }
 
-Tensor Stage::backward(Context& context, Weights& weights, Tensor gradient, int micro_batch, bool last) {
+FlowGradient Stage::backward(Context& context, Weights& weights, FlowGradient gradient, int micro_batch, bool last) {
   const auto node = kept_.extract(micro_batch);
   Kept& kept = node.mapped();
   const bool kept_gathered = context.plan.store().keep_gathered, ahead = context.plan.overlap().all_gather;
@@ -49,14 +61,14 @@ Tensor Stage::backward(Context& context, Weights& weights, Tensor gradient, int 
     Walked& w = kept.blocks[b];
     if (!w.tape) {
       w.tape = std::make_unique<Tape>(context, kept.micro, Purpose::again);
-      walk(*blocks_[b], w, numbers_[b] == 0);
+      walk(*blocks_[b], w);
     }
     weights.open(numbers_[b]);
-    if (w.out.id >= 0)
-      w.tape->backward(w.out, std::move(gradient));
-    else
-      w.tape->backward();
-    gradient = w.in.id >= 0 ? w.tape->gradient(w.in) : Tensor();
+    if (w.out.hidden.id >= 0) w.tape->seed(w.out.hidden, std::move(gradient.hidden));
+    if (w.out.memory.id >= 0) w.tape->seed(w.out.memory, std::move(gradient.memory));
+    w.tape->backward();
+    const auto of = [&w](Var in) { return in.id >= 0 ? w.tape->gradient(in) : Tensor(); };
+    gradient = {of(w.in.hidden), of(w.in.memory)};
     w = {};
     weights.close(numbers_[b], last);
     if (!kept_gathered && ahead && b + 1 < blocks_.size()) weights.release(numbers_[b]);

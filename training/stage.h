@@ -15,10 +15,17 @@
 namespace quadrille {
 
 // What passes between blocks and stages.
-struct Flow {
-  Tensor hidden;
+struct Carried {
+  Tensor numbers;
   Dims dims;
   States states;
+  explicit operator bool() const { return !dims.empty(); }
+};
+struct Flow {
+  Carried hidden, memory;  // memory: of an encoder-decoder, from where the decoder begins
+};
+struct FlowGradient {
+  Tensor hidden, memory;
 };
 
 class Stage {
@@ -30,25 +37,29 @@ class Stage {
   // number of the micro-batch when it is trained on.
   Flow forward(Context&, const MicroBatch&, Weights&, Flow in, int micro_batch);
   // The gradient of what came out goes in, that of what went in comes out. `last`: of the step's micro-batches here.
-  Tensor backward(Context&, Weights&, Tensor gradient, int micro_batch, bool last);
+  FlowGradient backward(Context&, Weights&, FlowGradient, int micro_batch, bool last);
   const std::vector<int>& blocks() const { return numbers_; }
 
  private:
   struct Walked {
     std::unique_ptr<Tape> tape;  // none: to be built again from the input
     Flow input;
-    Var in, out;
+    Handed in, out;
   };
   struct Kept {
     MicroBatch micro;
     std::vector<Walked> blocks;
   };
-  static void walk(Block&, Walked&, bool first);
+  static void walk(Block&, Walked&);
 
   std::vector<Block*> blocks_;
   std::vector<int> numbers_;  // of the blocks in the model
   std::map<int, Kept> kept_;  // by micro-batch
 };
+
+// What a tape makes of a flow, and a flow of what a tape made.
+Handed take(Tape&, const Flow&);
+Flow give(const Tape&, const Handed&);
 
 // Which blocks each of `runs` stages-to-be has: layers as evenly as can be, the longer runs first; what comes before
 // the first layer goes with the first run, what follows a layer goes with it.

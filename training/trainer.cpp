@@ -11,7 +11,7 @@ namespace quadrille {
 
 namespace {
 
-std::vector<MeshAxis> edges(const Mesh& mesh) {
+std::vector<MeshAxis> axes(const Mesh& mesh) {
   std::vector<MeshAxis> axes;
   for (int m = 0; m < mesh.axes(); ++m) axes.push_back({mesh.name(m), mesh.extent(m)});
   return axes;
@@ -58,7 +58,7 @@ struct Trainer::Inside {
   Inside(const Workload& w, const Mesh& m, const Backend& backend, Device& device, Ledger& l)
       : workload(w),
         mesh(m),
-        counted(count(w, backend, edges(m), m.world().size(), m.world().rank())),
+        counted(count(w, backend, axes(m), m.world().size(), m.world().rank())),
         engine(workload, mesh, device, backend.ops(), l, &counted.rehearsal),
         scratch_held(backend.scratch_held) {}
   const Workload workload;

@@ -57,8 +57,8 @@ void describe(Record& record, const Experiment& experiment) {
   record.world = experiment.world;
   record.backend = experiment.backend;
   record.strategy = experiment.strategy;
-  for (const MeshAxis& edge : mesh_of(experiment.workload.strategy, experiment.ranks))
-    record.mesh.emplace_back(edge.name, edge.extent);
+  for (const MeshAxis& axis : mesh_of(experiment.workload.strategy, experiment.ranks))
+    record.mesh.emplace_back(axis.name, axis.extent);
   if (const int replicas = key_value_replicas(experiment); replicas > 1) record.key_value_replicas = replicas;
   record.batch_size = experiment.workload.training.batch_size;
   record.tokens_per_row = experiment.tokens;
@@ -95,6 +95,7 @@ Record assemble(const Experiment& experiment, const RunFacts& facts, const Peak&
   record.steps = trace.steps;
   record.evaluations = trace.evaluations;
   record.stop_reason = trace.stop_reason;
+  if (trace.replica_comparisons > 0) record.replica_comparisons = trace.replica_comparisons;
   record.seconds_to_target = trace.seconds_to_target;
   record.timed_seconds = trace.timed_seconds;
   record.phases_seconds = trace.training.phases;

@@ -46,7 +46,7 @@ class Problems {
   void refuse(const std::string& suite) const {
     if (texts_.empty()) return;
     if (texts_.size() == 1) fail("{}", texts_.front());
-    std::string all = fmt::format("{} has {} faults:", suite, texts_.size());
+    std::string all = fmt::format("{}, as asked for, has {} faults:", suite, texts_.size());
     for (const std::string& text : texts_) {
       all += "\n  - ";
       for (char c : text) all += c == '\n' ? std::string("\n    ") : std::string(1, c);
@@ -92,6 +92,8 @@ Json strategy_table(const Json* given, const RunOptions& options, int ranks, std
   else if (given && given->is_string())
     name = given->string();
   else if (given) {
+    require(given->is_object(), "{}: strategy: found {}, wanted the name of a strategy or its table", given->origin(),
+            given->kind());
     name = "of the suite";
     return *given;
   } else
@@ -113,16 +115,16 @@ bool is_layout(const std::string& key) {
   return false;
 }
 
-// A name that the mesh does not have would become an edge that nobody asked for.
-void require_edge(const Json& strategy, const std::string& set, const std::string& edge) {
+// A name that the mesh does not have would become a mesh axis that nobody asked for.
+void require_mesh_axis(const Json& strategy, const std::string& set, const std::string& axis) {
   std::vector<std::string> known;
   if (const Json* mesh = strategy.find("mesh"))
     for (const Json& row : mesh->items())
       if (row.is_array() && row.size() > 0 && row.at(std::size_t{0}).is_string())
         known.push_back(row.at(std::size_t{0}).string());
-  const std::string near = nearest(edge, known);
-  require(std::find(known.begin(), known.end(), edge) != known.end(),
-          "--set {}: the mesh of the strategy has no edge \"{}\"{}; it has {}", set, edge,
+  const std::string near = nearest(axis, known);
+  require(std::find(known.begin(), known.end(), axis) != known.end(),
+          "--set {}: the mesh of the strategy has no axis \"{}\"{}; it has {}", set, axis,
           near.empty() ? "" : fmt::format(" (nearest: \"{}\")", near),
           known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
 }
@@ -133,7 +135,7 @@ void apply_set(Json& document, const std::string& set, std::vector<std::string>&
           "--set {}: a suite's name and description stand for its file; copy the file to run it under another name",
           set);
   require(key != "mesh", "--set {}: a mesh is changed axis by axis: use --set mesh.NAME=EXTENT", set);
-  if (within(key, "mesh")) require_edge(document.at("strategy"), set, key.substr(5));
+  if (within(key, "mesh")) require_mesh_axis(document.at("strategy"), set, key.substr(5));
   const Json before = document;
   set_by_path(document, set.starts_with("mesh.") ? "strategy." + set : set);  // short for the strategy's mesh
   if (!is_layout(key) && !(document == before) && std::find(changes.begin(), changes.end(), key) == changes.end())
@@ -186,9 +188,9 @@ void check_metric(const Experiment& experiment, Problems& problems) {
   }
   if (!experiment.run.target) return;
   const std::string metric = "nats_per_" + experiment.data.evaluate->unit();
-  if (experiment.run.target->metric != metric)
-    problems.add(fmt::format("run.target.metric is '{}', but this data set is measured in {}",
-                             experiment.run.target->metric, metric));
+  if (experiment.run.target->metric != metric && experiment.run.target->metric != kAccuracy)
+    problems.add(fmt::format("run.target.metric is '{}', but this data set is measured in {} or in {}",
+                             experiment.run.target->metric, metric, kAccuracy));
 }
 
 // What this back end cannot do is known before a rank exists, and as true of a plan as of a run.
@@ -438,8 +440,8 @@ std::string strategy_note(const Json& strategy) {
 int extent_of(const Json& strategy, std::string_view axis, const std::vector<MeshAxis>& mesh) {
   int extent = 1;
   for (const std::string& name : mesh_axes_of(strategy, axis))
-    for (const MeshAxis& edge : mesh)
-      if (edge.name == name) extent *= edge.extent;
+    for (const MeshAxis& along : mesh)
+      if (along.name == name) extent *= along.extent;
   return extent;
 }
 

@@ -14,11 +14,11 @@ namespace {
 // Extents of the mesh axes that split a layer's own work, each counted once.
 std::int64_t tensor_extent(const Json& strategy, const std::vector<MeshAxis>& mesh) {
   std::int64_t extent = 1;
-  for (const MeshAxis& edge : mesh) {
+  for (const MeshAxis& along : mesh) {
     for (const char* axis : {"embed", "heads", "mlp", "vocab"}) {
       const auto on = mesh_axes_of(strategy, axis);
-      if (std::find(on.begin(), on.end(), edge.name) == on.end()) continue;
-      extent *= edge.extent;
+      if (std::find(on.begin(), on.end(), along.name) == on.end()) continue;
+      extent *= along.extent;
       break;
     }
   }
@@ -58,8 +58,8 @@ void add_parallelism(Json& values, const Experiment& experiment) {
   const std::int64_t rows = training.batch_size / extent_of(strategy, "batch", mesh);
   const std::int64_t micro_batch = training.micro_batch > 0 ? training.micro_batch : rows;
   std::int64_t pipeline = 1;
-  for (const MeshAxis& edge : mesh)
-    if (edge.name == pipeline_axis_of(strategy)) pipeline = edge.extent;
+  for (const MeshAxis& along : mesh)
+    if (along.name == pipeline_axis_of(strategy)) pipeline = along.extent;
   values.set("accumulation", std::max<std::int64_t>(1, rows / std::max<std::int64_t>(1, micro_batch)));
   values.set("micro_batch", micro_batch);
   values.set("tensor", tensor_extent(strategy, mesh));

@@ -28,16 +28,19 @@ std::string pipeline_text(const PipelineReport& p) {
   const auto none = [](const std::vector<std::int64_t>& layers) {
     return std::find(layers.begin(), layers.end(), 0) != layers.end();
   };
+  const std::string few = p.micro_batches < p.stages ? "\n  fewer micro-batches than stages: some stages always wait; "
+                                                       "a smaller training.micro_batch makes more of them"
+                                                     : "";
   return fmt::format(
       "  {} stages, schedule {}{}, {} micro-batch{} a step\n  layers of each {}: {}{}\n  idle {:.1f} % if all took the "
-      "same time\n",
+      "same time{}\n",
       p.stages, p.schedule, p.chunks > 1 ? fmt::format(" with {} runs of layers per stage", p.chunks) : "",
       p.micro_batches, p.micro_batches == 1 ? "" : "es",
       p.chunks > 1 ? fmt::format("run (run r on stage r mod {})", p.stages) : "stage", fmt::join(p.layers, ", "),
       none(of_stage)   ? "\n  a stage without layers only passes on: fewer stages would do"
       : none(p.layers) ? "\n  a run without layers only passes on: fewer chunks would do"
                        : "",
-      100 * p.bubble);
+      100 * p.bubble, few);
 }
 
 std::string replicas_text(int replicas) {

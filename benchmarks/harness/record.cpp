@@ -10,6 +10,17 @@
 
 namespace quadrille {
 
+std::string metric_of(const std::optional<Target>& target, const std::string& unit) {
+  if (target) return target->metric;
+  return unit == "image" ? std::string(kAccuracy) : "nats_per_" + unit;
+}
+
+std::string quality_text(const std::string& metric, double quality) {
+  constexpr std::string_view kNats = "nats_per_";
+  if (metric == kAccuracy) return fmt::format("accuracy {:.2f} %", 100 * quality);
+  return fmt::format("{:.4f} nats per {}", quality, metric.starts_with(kNats) ? metric.substr(kNats.size()) : metric);
+}
+
 template <class V>
 void fields(V& v, Target& x) {
   v("metric", x.metric), v("value", x.value), v("direction", x.direction);
@@ -23,7 +34,7 @@ template <class V>
 void fields(V& v, EvaluationLine& x) {
   v("step", x.step), v("samples", x.samples), v("quality", x.quality), v("loss_sum", x.loss_sum), v("labels", x.labels);
   v("units", x.units), v("seconds", x.seconds), v("seconds_since_run_start", x.seconds_since_run_start);
-  v("reached", x.reached);
+  v("reached", x.reached), v("correct", x.correct);
 }
 template <class V>
 void fields(V& v, MemoryReport& x) {
@@ -115,7 +126,8 @@ void fields(V& v, Record& x) {
   v("phases_seconds", x.phases_seconds), v("step_statistics", x.step_statistics), v("utilisation", x.utilisation);
   v("peak", x.peak), v("power", x.power), v("flops", x.flops), v("ranks", x.ranks), v("world", x.world);
   v("backend", x.backend), v("timed_claims", x.timed_claims), v("strategy", x.strategy), v("mesh", x.mesh);
-  v("pipeline", x.pipeline), v("key_value_replicas", x.key_value_replicas), v("parameters", x.parameters);
+  v("pipeline", x.pipeline), v("key_value_replicas", x.key_value_replicas);
+  v("replica_comparisons", x.replica_comparisons), v("parameters", x.parameters);
   v("batch_size", x.batch_size), v("tokens_per_row", x.tokens_per_row), v("row_work", x.row_work);
   v("evaluation_labels", x.evaluation_labels);
   v("traffic", x.traffic), v("rank_lines", x.rank_lines), v("evaluations", x.evaluations), v("data", x.data);

@@ -53,8 +53,9 @@ std::string headline(const Record& record) {
 std::string quality_line(const Record& record) {
   if (record.evaluations.empty()) return {};
   const EvaluationLine& last = record.evaluations.back();
-  return fmt::format("  quality     {:.4f} nats per {} after step {}, over {} {}s\n", last.quality, record.unit,
-                     last.step, text_grouped(static_cast<long long>(last.units)), record.unit);
+  return fmt::format("  quality     {} after step {}, over {} {}s\n",
+                     quality_text(metric_of(record.target, record.unit), last.quality), last.step,
+                     text_grouped(static_cast<long long>(last.units)), record.unit);
 }
 
 // Whole rows, however many of their labels count.
@@ -80,6 +81,9 @@ std::string step_lines(const Record& record) {
     const RowWork work = record.row_work.value_or(RowWork{record.tokens_per_row, "token"});
     text += fmt::format("  throughput  {}\n", text_scaled(*rate, work.unit + "s/s"));
   }
+  if (record.replica_comparisons)
+    text += fmt::format("  replicas    compared {} time{}, equal in every bit on every rank that holds them\n",
+                        *record.replica_comparisons, *record.replica_comparisons == 1 ? "" : "s");
   return text;
 }
 
@@ -167,8 +171,8 @@ std::string suite_title(const Record& record) {
 
 std::string opening_screen(const Experiment& experiment, const Launch& launch) {
   std::vector<std::pair<std::string, int>> mesh;
-  for (const MeshAxis& edge : mesh_of(experiment.workload.strategy, experiment.ranks))
-    mesh.emplace_back(edge.name, edge.extent);
+  for (const MeshAxis& axis : mesh_of(experiment.workload.strategy, experiment.ranks))
+    mesh.emplace_back(axis.name, axis.extent);
   std::string text = fmt::format("{}   {}{}{}\n", program_name(), name_of_suite(experiment),
                                  experiment.description.empty() ? "" : ": ", experiment.description);
   text += fmt::format("  {} rank{} in world {}, strategy {}, mesh {}, back end {}\n\n", experiment.ranks,

@@ -76,18 +76,19 @@ std::string text_grouped(long long value) {
   return fmt::format("{}{}", value < 0 ? "-" : "", digits);
 }
 
-std::string text_cpus(const std::vector<int>& cpus) {
-  if (cpus.empty()) return "not bound";
+std::string text_runs(const std::vector<int>& ascending) {
   std::string text;
-  for (std::size_t i = 0; i < cpus.size();) {
+  for (std::size_t i = 0; i < ascending.size();) {
     std::size_t last = i;
-    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
-    text += fmt::format("{}{}", text.empty() ? "" : ",", cpus[i]);
-    if (last > i) text += fmt::format("{}{}", last == i + 1 ? "," : "-", cpus[last]);
+    while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", ascending[i]);
+    if (last > i) text += fmt::format("{}{}", last == i + 1 ? "," : "-", ascending[last]);
     i = last + 1;
   }
   return text;
 }
+
+std::string text_cpus(const std::vector<int>& cpus) { return cpus.empty() ? "not bound" : text_runs(cpus); }
 
 std::string text_utc(double unix_seconds) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(unix_seconds)));

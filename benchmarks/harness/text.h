@@ -15,7 +15,8 @@ std::string text_seconds(double seconds);                      // "1.23 ms", "84
 std::string text_percent(double fraction);                     // "38.1 %"
 std::string text_number(double value);                         // five significant digits, no useless zeros
 std::string text_grouped(long long value);                     // "466,853"
-std::string text_cpus(const std::vector<int>& cpus);           // "0-3,8"; "not bound" when empty
+std::string text_runs(const std::vector<int>& ascending);      // "0-3,8"
+std::string text_cpus(const std::vector<int>& cpus);           // the same; "not bound" when empty
 std::string text_utc(double unix_seconds);                     // "2025-01-31T12:34:56Z"
 
 // A message with every word (what stands between blanks or quotes) of more than 200 characters cut to its beginning.

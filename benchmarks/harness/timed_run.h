@@ -29,6 +29,7 @@ struct RunTrace {
   double timed_seconds = 0;
   std::optional<Power> power;  // of this host's GPUs, on the rank that asked
   double ledger_start = 0;     // Ledger::now() at run_start: common zero of a trace
+  std::int64_t replica_comparisons = 0;
   Tally training, evaluation;  // phases of `evaluation` are those inside; `training.phases` has the wall time
 };
 

@@ -226,10 +226,10 @@ void add_attention(Bench& bench) {
       const Shape packed{m.rows, m.tokens, m.heads, 3 * m.head}, plain{m.rows, m.tokens, m.heads, m.head};
       const Tensor x = w.numbers(packed), dx = w.numbers(packed), out = w.numbers(plain), dout = w.numbers(plain);
       const Tensor log_sum = w.wide_numbers({m.rows, m.heads, 1, m.tokens});
-      const auto forward = [=, &w] { return w.ops().attention(w.stream(), out, log_sum, x, x, how); };
+      const auto forward = [=, &w] { return w.ops().attention(w.stream(), out, log_sum, x, x, {}, how); };
       if (!backward) return forward;
       forward();
-      return [=, &w] { return w.ops().attention_backward(w.stream(), dx, dx, dout, out, log_sum, x, x, how); };
+      return [=, &w] { return w.ops().attention_backward(w.stream(), dx, dx, dout, out, log_sum, x, x, {}, how); };
     });
 }
 

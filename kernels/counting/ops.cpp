@@ -112,15 +112,15 @@ Cost CountingOps::positions(Stream& stream, const Tensor& ids, std::int64_t firs
 }
 
 Cost CountingOps::attention(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                            const Attention& how) const {
-  check_attention(stream, out, log_sum, q, kv, how);
+                            const Tensor& lengths, const Attention& how) const {
+  check_attention(stream, out, log_sum, q, kv, lengths, how);
   return bill_attention(out, log_sum, q, kv, how, attention_block_);
 }
 
 Cost CountingOps::attention_backward(Stream& stream, const Tensor& dq, const Tensor& dkv, const Tensor& dout,
                                      const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                                     const Attention& how) const {
-  check_attention_backward(stream, dq, dkv, dout, out, log_sum, q, kv, how);
+                                     const Tensor& lengths, const Attention& how) const {
+  check_attention_backward(stream, dq, dkv, dout, out, log_sum, q, kv, lengths, how);
   return bill_attention_backward(dq, dkv, dout, out, log_sum, q, kv, how, attention_block_);
 }
 
@@ -150,6 +150,18 @@ Cost CountingOps::cross_entropy_loss(Stream& stream, const Tensor& loss, const T
                                      const Tensor& labels, const CrossEntropy& how) const {
   check_cross_entropy_loss(stream, loss, sums, max, labels, how);
   return bill_cross_entropy_loss(loss, sums, max, labels);
+}
+
+Cost CountingOps::label_matches(Stream& stream, const Tensor& matches, const Tensor& logits, const Tensor& max,
+                                const Tensor& labels, const CrossEntropy& how) const {
+  check_label_matches(stream, matches, logits, max, labels, how);
+  return bill_label_matches(matches, logits, max, labels);
+}
+
+Cost CountingOps::count_correct(Stream& stream, const Tensor& correct, const Tensor& matches,
+                                const Tensor& labels) const {
+  check_count_correct(stream, correct, matches, labels);
+  return bill_count_correct(correct, matches, labels);
 }
 
 Cost CountingOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,

@@ -19,6 +19,8 @@ namespace {
 
 using Pass = void (*)(const AttentionItem&, const AttentionOperands&, float*) noexcept;
 
+const std::int32_t* lengths_of(const Tensor& lengths) { return lengths ? lengths.as<std::int32_t>() : nullptr; }
+
 void over_items(Pass pass, const AttentionOperands& operands, const Attention& how) {
   const std::int64_t each = attention_loops().scratch(how);
   float* scratch = scratch_of_rank(omp_get_max_threads(), each);
@@ -32,24 +34,27 @@ void over_items(Pass pass, const AttentionOperands& operands, const Attention& h
 }  // namespace
 
 Cost CpuOps::attention(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                       const Attention& how) const {
-  check_attention(stream, out, log_sum, q, kv, how);
+                       const Tensor& lengths, const Attention& how) const {
+  check_attention(stream, out, log_sum, q, kv, lengths, how);
   AttentionOperands operands{};
-  operands.q = floats(q), operands.kv = floats(kv), operands.out = floats(out), operands.log_sum = floats(log_sum);
+  operands.lengths = lengths_of(lengths), operands.q = floats(q), operands.kv = floats(kv), operands.out = floats(out),
+  operands.log_sum = floats(log_sum);
   over_items(attention_loops().forward, operands, how);
   return bill_attention(out, log_sum, q, kv, how, kAttentionBlock);
 }
 
 Cost CpuOps::attention_backward(Stream& stream, const Tensor& dq, const Tensor& dkv, const Tensor& dout,
                                 const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                                const Attention& how) const {
-  check_attention_backward(stream, dq, dkv, dout, out, log_sum, q, kv, how);
+                                const Tensor& lengths, const Attention& how) const {
+  check_attention_backward(stream, dq, dkv, dout, out, log_sum, q, kv, lengths, how);
   // Written whole: parts of a group that are neither queries, keys nor values get zeros.
   const bool packed = dq.same_place(dkv);
   if (!packed && how.q_width != how.queries * how.head) stream.zero(dq);
   if (!packed && how.kv_width != 2 * how.head) stream.zero(dkv);
-  over_items(attention_loops().backward,
-             {floats(q), floats(kv), floats(out), floats(log_sum), floats(dout), floats(dq), floats(dkv)}, how);
+  over_items(
+      attention_loops().backward,
+      {lengths_of(lengths), floats(q), floats(kv), floats(out), floats(log_sum), floats(dout), floats(dq), floats(dkv)},
+      how);
   return bill_attention_backward(dq, dkv, dout, out, log_sum, q, kv, how, kAttentionBlock);
 }
 

@@ -147,6 +147,7 @@ struct Item {
   const Attention& how;
   const AttentionOperands& x;
   std::int64_t row, group, padded;
+  std::int64_t length = x.lengths ? x.lengths[row] : kWholeLength;
 
   template <class T>
   Rows<T> queries(T* base, std::int64_t query, std::int64_t first, std::int64_t count) const {
@@ -168,7 +169,7 @@ struct Item {
   }
   // Keys of the tile [first, first + count) that query token t sees.
   std::int64_t seen(std::int64_t t, std::int64_t first, std::int64_t count) const {
-    return std::clamp<std::int64_t>(visible_keys(how, t) - first, 0, count);
+    return std::clamp<std::int64_t>(visible_keys(how, t, length) - first, 0, count);
   }
   // What dropout multiplies the probabilities of a row with.
   void drop(float* row_of_tile, std::int64_t query, std::int64_t t, std::int64_t first_key, std::int64_t count) const {
@@ -288,7 +289,7 @@ void forward_tile(const Item& item, const Tile& tile, const ForwardScratch& s, s
 
 void forward_band(const Item& item, const ForwardScratch& s, std::int64_t query, std::int64_t first,
                   std::int64_t count) {
-  const std::int64_t head = item.how.head, seen = visible_keys(item.how, first + count - 1);
+  const std::int64_t head = item.how.head, seen = visible_keys(item.how, first + count - 1, item.length);
   std::fill(s.sums, s.sums + up(count, kBlock) * item.padded, 0.0f);
   std::fill(s.running, s.running + up(count, kBlock), Running{});
   for (std::int64_t key = 0; key < seen; key += kKeys) {

@@ -14,6 +14,7 @@ struct AttentionItem {
   std::int64_t row, group;
 };
 struct AttentionOperands {  // all of the call, not of the item; null where the pass has no use for it
+  const std::int32_t* lengths;
   const float *q, *kv;
   float *out, *log_sum;  // written forward
   const float* dout;

@@ -4,6 +4,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <memory>
 #include <new>
 
@@ -43,10 +44,12 @@ void use_threads(int count) {
   omp_set_num_threads(count);
 }
 
-std::int64_t scratch_needed(std::int64_t head_width, int threads) {
+std::int64_t scratch_needed(const ScratchSizes& sizes, int threads) {
   Attention how;
-  how.head = head_width;
-  return threads * attention_loops().scratch(how) * static_cast<std::int64_t>(sizeof(float));
+  how.head = sizes.head;
+  const std::int64_t of_attention = sizes.head > 0 ? threads * attention_loops().scratch(how) : 0;
+  return std::max({of_attention, scratch_of_windows(sizes.window, threads), scratch_of_channels(sizes.channels)}) *
+         static_cast<std::int64_t>(sizeof(float));
 }
 
 }  // namespace

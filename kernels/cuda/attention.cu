@@ -18,6 +18,7 @@ struct Operands {
   T* out;
   Real<T>* log_sum;
   const T *q, *kv;
+  const std::int32_t* lengths;  // null: all keys
   Attention how;
   Dropped dropped;
   bool packs;
@@ -36,10 +37,11 @@ __device__ __forceinline__ void weigh(const Operands<T>& x, const Head& head, st
                                       Real<T> (&scores)[kFour][J], Softmax<Real<T>>& state,
                                       Real<T> (&sums)[kChunks][kFour][kFour], Real<T>* weights) {
   using R = Real<T>;
+  const std::int64_t length = length_of(x.lengths, head);
 #pragma unroll
   for (int i = 0; i < kFour; ++i) {
     const std::int64_t token = first + down() * kFour + i;
-    const int seen = seen_of<J * kSide>(x.how, token, key);
+    const int seen = seen_of<J * kSide>(x.how, token, key, length);
     R peak = state.most[i];
 #pragma unroll
     for (int j = 0; j < J; ++j) {
@@ -85,7 +87,7 @@ __device__ __forceinline__ void attend(const Operands<T>& x, const Head& head, s
 #pragma unroll
   for (int i = 0; i < kFour; ++i) state.most[i] = R(-INFINITY), state.total[i] = 0;
   R sums[kChunks][kFour][kFour] = {};
-  const std::int64_t end = visible_keys(how, first + rows - 1);
+  const std::int64_t length = length_of(x.lengths, head), end = visible_keys(how, first + rows - 1, length);
   for (std::int64_t key = 0; key < end; key += K) {
     const int keys = tokens_left<K>(how.kv_tokens, key);
     R scores[kFour][K / kSide] = {};
@@ -98,7 +100,7 @@ __device__ __forceinline__ void attend(const Operands<T>& x, const Head& head, s
     const std::int64_t token = first + down() * kFour + i;
     const R total = warp_sum<kSide>(state.total[i]);
     if (token >= how.q_tokens) continue;
-    const bool blind = visible_keys(how, token) == 0;
+    const bool blind = visible_keys(how, token, length) == 0;
     store_row(x.out + out_at(how, head, token), sums, i, blind ? R(0) : R(1) / total, width, x.packs);
     if (across() == 0)
       x.log_sum[log_sum_at(how, head, token)] = blind ? R(-INFINITY) : state.most[i] + logarithm(total);
@@ -120,10 +122,10 @@ __global__ void __launch_bounds__(kAttentionThreads, blocks_at_once<Real<T>>(kCh
 
 template <class T>
 void attend_plainly(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                    const Attention& how) {
+                    const Tensor& lengths, const Attention& how) {
   const std::int64_t blocks = (how.q_tokens + kQueryBlock - 1) / kQueryBlock;
   const bool packs = heads_in_packs<T>(how) && pack_aligned<kPackOf<T>>(out.as<T>(), q.as<T>(), kv.as<T>());
-  const Operands<T> x{out.as<T>(), log_sum.as<Real<T>>(),         q.as<T>(), kv.as<T>(),
+  const Operands<T> x{out.as<T>(), log_sum.as<Real<T>>(),         q.as<T>(), kv.as<T>(), lengths_of(lengths),
                       how,         Dropped(how.key, how.dropout), packs};
   with_chunks_of(how.head, [&]<int kChunks>(std::integral_constant<int, kChunks>) {
     launch(cuda_stream(stream),
@@ -157,12 +159,12 @@ __global__ void __launch_bounds__(kWarp* kMergeRows)
 }  // namespace
 
 Cost CudaOps::attention(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                        const Attention& how) const {
-  check_attention(stream, out, log_sum, q, kv, how);
-  if (how.rows * how.q_tokens * how.kv_tokens > 0 && sdpa_supports(q, how))
+                        const Tensor& lengths, const Attention& how) const {
+  check_attention(stream, out, log_sum, q, kv, lengths, how);
+  if (how.rows * how.q_tokens * how.kv_tokens > 0 && !lengths && sdpa_supports(q, how))
     sdpa_forward(stream, out, log_sum, q, kv, how);
   else
-    with_number_type(q, [&]<class T>(T) { attend_plainly<T>(stream, out, log_sum, q, kv, how); });
+    with_number_type(q, [&]<class T>(T) { attend_plainly<T>(stream, out, log_sum, q, kv, lengths, how); });
   return bill_attention(out, log_sum, q, kv, how, kAttentionBlock);
 }
 

@@ -24,6 +24,7 @@ struct Operands {
   const T *dout, *out;
   const Real<T>* log_sum;
   const T *q, *kv;
+  const std::int32_t* lengths;  // null: all keys
   Attention how;
   Dropped dropped;
   bool packs;
@@ -63,10 +64,11 @@ __device__ __forceinline__ void differentiate(const Operands<T>& x, const Head& 
                                               Real<T> (&scores)[I][J], Real<T> (&gradients)[I][J]) {
   using R = Real<T>;
   const R scale = static_cast<R>(x.how.scale);
+  const std::int64_t length = length_of(x.lengths, head);
 #pragma unroll
   for (int i = 0; i < I; ++i) {
     const std::int64_t token = first + down() * I + i;
-    const int seen = seen_of<J * kSide>(x.how, token, key);
+    const int seen = seen_of<J * kSide>(x.how, token, key, length);
     const Multiplier<R> multiplier(x.how, head, token);
     const R log_sum = facts.log_sum[down() * I + i], inner = facts.inner[down() * I + i];
 #pragma unroll
@@ -94,7 +96,7 @@ __device__ __forceinline__ void differentiate_queries(const Operands<T>& x, cons
   __syncthreads();  // the facts of the queries before have been read
   set_facts(facts, x, head, first);
   R sums[kChunks][kFour][kFour] = {};
-  const std::int64_t end = visible_keys(how, first + rows - 1);
+  const std::int64_t end = visible_keys(how, first + rows - 1, length_of(x.lengths, head));
   for (std::int64_t key = 0; key < end; key += K) {
     const int keys = tokens_left<K>(how.kv_tokens, key);
     const auto k = k_rows(x.kv, how, head, key, keys);
@@ -216,20 +218,21 @@ void differentiate_plainly(Stream& stream, const Operands<T>& x) {
 
 Cost CudaOps::attention_backward(Stream& stream, const Tensor& dq, const Tensor& dkv, const Tensor& dout,
                                  const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                                 const Attention& how) const {
-  check_attention_backward(stream, dq, dkv, dout, out, log_sum, q, kv, how);
+                                 const Tensor& lengths, const Attention& how) const {
+  check_attention_backward(stream, dq, dkv, dout, out, log_sum, q, kv, lengths, how);
   // Written whole: parts of a group that are neither queries, keys nor values get zeros.
   const bool packed = dq.same_place(dkv);
   if (!packed && how.q_width != how.queries * how.head) stream.zero(dq);
   if (!packed && how.kv_width != 2 * how.head) stream.zero(dkv);
-  if (how.rows * how.q_tokens * how.kv_tokens > 0 && sdpa_supports(q, how))
+  if (how.rows * how.q_tokens * how.kv_tokens > 0 && !lengths && sdpa_supports(q, how))
     sdpa_backward(stream, dq, dkv, dout, out, log_sum, q, kv, how);
   else
     with_number_type(q, [&]<class T>(T) {
       const bool packs = heads_in_packs<T>(how) && pack_aligned<kPackOf<T>>(dq.as<T>(), dkv.as<T>(), dout.as<T>(),
                                                                             out.as<T>(), q.as<T>(), kv.as<T>());
-      differentiate_plainly<T>(stream, {dq.as<T>(), dkv.as<T>(), dout.as<T>(), out.as<T>(), log_sum.as<Real<T>>(),
-                                        q.as<T>(), kv.as<T>(), how, Dropped(how.key, how.dropout), packs});
+      differentiate_plainly<T>(
+          stream, {dq.as<T>(), dkv.as<T>(), dout.as<T>(), out.as<T>(), log_sum.as<Real<T>>(), q.as<T>(), kv.as<T>(),
+                   lengths_of(lengths), how, Dropped(how.key, how.dropout), packs});
     });
   return bill_attention_backward(dq, dkv, dout, out, log_sum, q, kv, how, kAttentionBlock);
 }

@@ -201,11 +201,18 @@ __device__ __forceinline__ RowsOf<T> out_rows(const T* out, const Attention& how
   return {out + out_at(how, h, t), how.groups * how.queries * how.head, count};
 }
 
+// Of the row of a head: see Ops::attention.
+inline const std::int32_t* lengths_of(const Tensor& lengths) { return lengths ? lengths.as<std::int32_t>() : nullptr; }
+__device__ __forceinline__ std::int64_t length_of(const std::int32_t* lengths, const Head& h) {
+  return lengths ? lengths[h.b] : kWholeLength;
+}
+
 // How many keys, of the `kKeys` from `key` on, the query token sees. A token beyond the last sees none.
 template <int kKeys>
-__device__ __forceinline__ int seen_of(const Attention& how, std::int64_t token, std::int64_t key) {
+__device__ __forceinline__ int seen_of(const Attention& how, std::int64_t token, std::int64_t key,
+                                       std::int64_t length) {
   if (token >= how.q_tokens) return 0;
-  return static_cast<int>(max(std::int64_t{0}, min(visible_keys(how, token) - key, std::int64_t{kKeys})));
+  return static_cast<int>(max(std::int64_t{0}, min(visible_keys(how, token, length) - key, std::int64_t{kKeys})));
 }
 
 // What dropout multiplies the probability of (query token, key token) with.

@@ -14,7 +14,7 @@ const Ops& cuda_ops() {
   static const CudaOps ops;
   return ops;
 }
-std::int64_t workspaces(std::int64_t, int) { return kWorkspaceBytes; }
+std::int64_t workspaces(const ScratchSizes&, int) { return kWorkspaceBytes; }
 
 }  // namespace
 
@@ -30,6 +30,7 @@ const Backend& cuda_backend() {
                             .tensor_cores = true,
                             .devices = cuda_devices,
                             .versions = cuda_versions,
+                            .convolutions = false,
                             .attention_block = CudaOps::kAttentionBlock};
   return cuda;
 }

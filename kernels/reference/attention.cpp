@@ -34,6 +34,11 @@ std::int64_t log_sum_at(const Attention& how, const Query& at) {
   return ((at.b * how.groups + at.g) * how.queries + at.r) * how.q_tokens + at.t;
 }
 
+// How many keys a query sees, from the first on.
+std::int64_t keys_of(const Attention& how, const Query& at, const Tensor& lengths) {
+  return visible_keys(how, at.t, lengths ? numbers<std::int32_t>(lengths)[at.b] : kWholeLength);
+}
+
 // What dropout multiplies the probability of a key with.
 double multiplier(const Attention& how, const Query& at, std::int64_t token) {
   if (how.dropout == 0) return 1;
@@ -53,8 +58,7 @@ double dot(const T* a, const T* b, std::int64_t count) {
 }
 
 template <class T>
-void attend(const Attention& how, const Query& at, T* out, T* log_sum, const T* q, const T* kv) {
-  const std::int64_t keys = visible_keys(how, at.t);
+void attend(const Attention& how, const Query& at, T* out, T* log_sum, const T* q, const T* kv, std::int64_t keys) {
   std::vector<double> scores(static_cast<std::size_t>(keys)), sums(static_cast<std::size_t>(how.head), 0.0);
   double max = -std::numeric_limits<double>::infinity(), total = 0;
   for (std::int64_t j = 0; j < keys; ++j) {
@@ -93,12 +97,12 @@ struct Backward {
 };
 
 template <class T>
-void attend_back(const Attention& how, const Query& at, const Backward<T>& x) {
+void attend_back(const Attention& how, const Query& at, const Backward<T>& x, std::int64_t keys) {
   const T* dout = x.dout + out_at(how, at);
   const T* q = x.q + q_at(how, at);
   double* dq = x.dq.data() + q_at(how, at);
   const double inner = dot(dout, x.out + out_at(how, at), how.head);
-  for (std::int64_t j = 0; j < visible_keys(how, at.t); ++j) {
+  for (std::int64_t j = 0; j < keys; ++j) {
     const T* k = x.kv + k_at(how, at, j);
     const T* v = k + how.head;
     double* dk = x.dkv.data() + k_at(how, at, j);
@@ -142,11 +146,11 @@ void turn(const Rotary& how, T* x, double position) {  // x: one head
 }  // namespace
 
 Cost ReferenceOps::attention(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q,
-                             const Tensor& kv, const Attention& how) const {
-  check_attention(stream, out, log_sum, q, kv, how);
+                             const Tensor& kv, const Tensor& lengths, const Attention& how) const {
+  check_attention(stream, out, log_sum, q, kv, lengths, how);
   with_type_of(out, [&]<class T>(T) {
     for_each_query(how, [&](const Query& at) {
-      attend(how, at, numbers<T>(out), numbers<T>(log_sum), numbers<T>(q), numbers<T>(kv));
+      attend(how, at, numbers<T>(out), numbers<T>(log_sum), numbers<T>(q), numbers<T>(kv), keys_of(how, at, lengths));
     });
   });
   return bill_attention(out, log_sum, q, kv, how, kAttentionBlock);
@@ -154,15 +158,15 @@ Cost ReferenceOps::attention(Stream& stream, const Tensor& out, const Tensor& lo
 
 Cost ReferenceOps::attention_backward(Stream& stream, const Tensor& dq, const Tensor& dkv, const Tensor& dout,
                                       const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                                      const Attention& how) const {
-  check_attention_backward(stream, dq, dkv, dout, out, log_sum, q, kv, how);
+                                      const Tensor& lengths, const Attention& how) const {
+  check_attention_backward(stream, dq, dkv, dout, out, log_sum, q, kv, lengths, how);
   const bool packed = dq.same_place(dkv);
   std::vector<double> dq_sums(static_cast<std::size_t>(dq.count()), 0.0);
   std::vector<double> dkv_sums(packed ? 0 : static_cast<std::size_t>(dkv.count()), 0.0);
   with_type_of(out, [&]<class T>(T) {
     const Backward<T> operands{numbers<T>(dout), numbers<T>(out), numbers<T>(log_sum),        numbers<T>(q),
                                numbers<T>(kv),   dq_sums,         packed ? dq_sums : dkv_sums};
-    for_each_query(how, [&](const Query& at) { attend_back(how, at, operands); });
+    for_each_query(how, [&](const Query& at) { attend_back(how, at, operands, keys_of(how, at, lengths)); });
     write_whole<T>(dq, dq_sums);
     if (!packed) write_whole<T>(dkv, dkv_sums);
   });

@@ -28,11 +28,11 @@ class Embed : public Block {
       positions_ = &parameters.make("positions", "embed", {{Axis::none, c.tokens}, {Axis::embed, c.embed}}, 0,
                                     kInitialDeviation);
   }
-  Var forward(Tape& tape, Var) override {
+  Handed forward(Tape& tape, Handed) override {
     tape.scope("embedding");
     Var x = tape.settle(tape.embedding(tape.use(*table_), "ids", {Axis::embed, config_.embed}));
     if (positions_) x = tape.add_positions(x, tape.use(*positions_));
-    return tape.dropout(x, config_.dropout, "embedding");
+    return {tape.dropout(x, config_.dropout, "embedding")};
   }
   Parameter& table() { return *table_; }
 
@@ -63,9 +63,10 @@ class DecoderLayer : public Block {
     if (c.gated)
       gate_ = std::make_unique<Linear>(p, name_, name_ + ".gate", Dims{embed_}, Dims{mlp_}, c.bias, kInitialDeviation);
   }
-  Var forward(Tape& tape, Var x) override {
-    x = tape.add(x, tape.dropout(attend(tape, norm1_(tape, x)), config_.dropout, name_ + ".proj"));
-    return tape.add(x, tape.dropout(down_(tape, widen(tape, norm2_(tape, x))), config_.dropout, name_ + ".down"));
+  Handed forward(Tape& tape, Handed in) override {
+    const Var x =
+        tape.add(in.hidden, tape.dropout(attend(tape, norm1_(tape, in.hidden)), config_.dropout, name_ + ".proj"));
+    return {tape.add(x, tape.dropout(down_(tape, widen(tape, norm2_(tape, x))), config_.dropout, name_ + ".down"))};
   }
 
   bool is_layer() const override { return true; }
@@ -108,8 +109,8 @@ class Head : public Block {
         smoothing_(smoothing),
         table_(tied ? tied
                     : &p.make("head.table", "head", {words_, {Axis::embed, c.embed}}, 0, kInitialDeviation, true)) {}
-  Var forward(Tape& tape, Var x) override {
-    x = norm_(tape, x);
+  Handed forward(Tape& tape, Handed in) override {
+    const Var x = norm_(tape, in.hidden);
     tape.scope("head");
     const Var logits = tape.settle(tape.linear(x, tape.use(*table_), 1, {words_}, Tape::Summed::last));
     tape.cross_entropy(logits, "labels", smoothing_);
@@ -130,7 +131,7 @@ class GptDescription : public ModelDescription {
   RowWork row_work() const override { return {c_.tokens, "token"}; }
   std::int64_t tokens() const override { return c_.tokens; }
   std::int64_t vocabulary() const override { return c_.vocabulary; }
-  std::int64_t head() const override { return c_.head(); }
+  ScratchSizes scratch_sizes() const override { return {.head = c_.head()}; }
   std::vector<Requirement> requirements() const override {
     return {{"model.embed", Axis::embed, c_.embed},
             {"model.heads", Axis::heads, c_.heads},

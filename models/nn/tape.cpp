@@ -66,11 +66,6 @@ void Tape::record(Var made, std::function<void()> back) {
   if (purpose_ != Purpose::look) steps_.push_back({std::move(back), made.id, scope_});
 }
 
-void Tape::backward(Var from, Tensor seed) {
-  value(from).g = std::move(seed);
-  backward();
-}
-
 void Tape::backward() {
   walking_ = true;
   while (!steps_.empty()) {

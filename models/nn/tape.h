@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/ops.h"
+#include "models/nn/halo.h"
 #include "models/nn/moves.h"
 #include "models/nn/parameter.h"
 
@@ -30,8 +31,9 @@ struct MicroBatch {
   std::vector<std::pair<std::string, Tensor>> fields;
   std::int64_t step = 0;
   std::uint64_t seed = 0;
-  bool training = true;                       // false: dropout is off, no gradient is wanted
-  Tensor loss;                                // f64 [2]: Σ loss, Σ count are added here
+  bool training = true;  // false: dropout is off, no gradient is wanted
+  Tensor loss;           // f64 [2]: Σ loss, Σ count are added here
+  Tensor correct = {};   // f64 [1], in evaluations: how many counted labels have the largest logit is added here
   Tensor field(std::string_view name) const;  // throws Error naming the fields there are
 };
 
@@ -114,17 +116,40 @@ class Tape {
     bool causal = true;
     double dropout = 0;
     std::string_view name;
+    Tensor lengths = {};  // i32 [own rows]: of the keys of each row, the rest is padding; none: all count
   };
   Var rotary(Var packed_consumed, const Heads&, double base);
   // packed [batch, sequence, heads, (queries + 2)*head]. Where the sequence is split, keys of other ranks are met as
   // the plan's "context" says.
   Var attention(Var packed_consumed, const Heads&);
+  // queries [batch, sequence, heads, queries*head] over keys and values [batch, sequence, heads, 2*head] of another
+  // sequence, which are gathered where it is split.
+  Var cross_attention(Var queries, Var keys, const Heads&);
   // logits [batch, ..., vocab] against a field of labels [...]. Adds to micro_batch().loss; backward starts here.
   void cross_entropy(Var logits, std::string_view labels, double smoothing);
 
-  // Walks back. `seed` is the gradient of `from`; without it the walk starts at the loss.
+  // ---- images [batch, height, width, channels] (tape_images.cpp). Where the height is split an op borrows the rows
+  // that its windows reach from those who hold them; where it would leave ranks without rows it makes the height whole
+  // first.
+  struct Window {
+    std::int64_t kernel = 1, stride = 1, pad = 0;
+    std::int64_t over(std::int64_t extent) const { return (extent + 2 * pad - kernel) / stride + 1; }
+  };
+  Var image(std::string_view field);                // numbers [height, width, channels] of each row; wants no gradient
+  Var conv(Var x, Var w, Dim made, const Window&);  // w [kernel, kernel, in, made]; may owe
+  struct Normalising {
+    double epsilon = 1e-5, momentum = 0.9;
+    std::int64_t groups = 1;  // equal runs of the batch with statistics of their own, each over the whole height
+    bool relu = false;
+  };
+  Var batch_norm(Var x, Var gain, Var bias, const Statistics&, const Normalising&);
+  Var add_relu(Var x, Var y_consumed);
+  Var max_pool(Var x, const Window&);
+  Var mean_pixels(Var x);  // [batch, 1, channels]; settled
+
+  // Walks back, from the loss and from whatever was given its gradient.
+  void seed(Var made, Tensor gradient) { value(made).g = std::move(gradient); }
   void backward();
-  void backward(Var from, Tensor seed);
   // Notes in every parameter used where its gradient is a partial sum, and names them (one used twice may come twice).
   // For the rehearsal, before buckets exist.
   std::vector<Parameter*> note_debts();
@@ -139,6 +164,7 @@ class Tape {
     double useful = 1;      // share of it that is there once: the rest are replicas
     bool kept = false;      // somebody's backward needs v
     bool consumed = false;  // v may have been overwritten
+    bool constant = false;  // data: nobody wants its gradient
   };
   struct Step {
     std::function<void()> back;
@@ -146,7 +172,7 @@ class Tape {
     std::string scope;
   };
   struct AttentionResult {
-    Tensor packed, out, log_sum, dout;
+    Tensor packed, out, log_sum, dout, lengths;
   };
   // The gradient of `to` -> a contribution to the gradient of `from`. `early`: it may travel beside the maths.
   using Back = std::function<Later(Tensor, bool early)>;
@@ -206,10 +232,26 @@ class Tape {
   Place place_of(const std::vector<Slice>& runs) const;
   Place tokens_of(const Dims&, const States&) const;  // of those this rank holds
 
+  // images
+  struct Reach {  // how windows of this rank's output rows lie over the rows it has, borrowed ones included
+    std::optional<Halo> halo;
+    Conv how;
+  };
+  Reach reach_of(const Dims&, const States&, const Window&) const;
+  Var keep_height(Var x, std::int64_t rows);
+  Tensor borrowed(const Reach&, Var x);
+  struct Span {
+    MeshAxes shared = 0, apart = 0;
+    std::int64_t groups = 1;  // of this rank
+  };
+  Span span_of(Var x, std::int64_t groups) const;
+  Tensor channel_sums(Var x, const Statistics&, const Normalising&, const Span&);
+
   // attention and its ways to keys of other ranks
   Attention attention_of(Var packed, const Heads&);
   Var attend(Var packed, Var keys, const Heads&);
   Var gathered_keys(Var packed, MeshAxes over, const Heads&);
+  Var all_tokens(Var, MeshAxes over);
   Var attend_turned(Var packed, const Heads&);
   Var attend_around(Var packed, MeshAxes over, const Heads&);
   Tensor around_backward(Var packed, MeshAxes over, const Attention& own, const AttentionResult&);

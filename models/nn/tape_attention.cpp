@@ -192,24 +192,37 @@ Var Tape::attention(Var packed, const Heads& h) {
   return attend_around(packed, cut, h);
 }
 
+Var Tape::cross_attention(Var queries, Var keys, const Heads& h) {
+  if (where(queries, Kind::debt) || where(keys, Kind::debt)) refuse("attention of a debt: settle it first");
+  MeshAxes cut = 0;
+  for (int m = 0; m < context_.mesh().axes(); ++m)
+    if (on(states(keys), m) == State{Kind::split, Axis::sequence}) cut |= bit(m);
+  return attend(queries, cut ? all_tokens(keys, cut) : keys, h);
+}
+
 // `keys`: the packed value itself, or keys and values of all positions in natural order.
 Var Tape::attend(Var packed, Var keys, const Heads& h) {
   const bool apart = keys.id != packed.id;
   Attention spec = attention_of(packed, h);
-  if (apart) spec = with_keys(spec, dims(keys)[1].extent, 0, {});
+  if (apart) {
+    spec = with_keys(spec, dims(keys)[1].extent, 0, {});
+    spec.kv_global = spec.kv_tokens;
+  }
   const Tensor q = read(packed), kv = read(keys);
   Dims out_dims = dims(packed);
   out_dims[3].extent = h.queries * h.head;
   Tensor out = fresh(local_shape(out_dims, states(packed)), context_.dtype);
   Tensor log_sum = fresh({spec.rows, spec.groups, spec.queries, spec.q_tokens}, wide(context_.dtype));
-  bill("attention", context_.ops.attention(context_.stream, out, log_sum, q, kv, spec), states(packed), states(packed));
+  bill("attention", context_.ops.attention(context_.stream, out, log_sum, q, kv, h.lengths, spec), states(packed),
+       states(packed));
   value(packed).kept = value(keys).kept = true;
   const Var y = put(out_dims, states(packed), out);
   value(y).kept = true;  // backward reads the output
-  record(y, [this, packed, keys, y, q, kv, out, log_sum, spec, apart] {
+  record(y, [this, packed, keys, y, q, kv, out, log_sum, spec, apart, lengths = h.lengths] {
     const Tensor d = std::exchange(value(y).g, {});
     Tensor dq = fresh(q.shape(), q.dtype(), End::high), dkv = apart ? fresh(kv.shape(), kv.dtype(), End::high) : dq;
-    bill("attention backward", context_.ops.attention_backward(context_.stream, dq, dkv, d, out, log_sum, q, kv, spec),
+    bill("attention backward",
+         context_.ops.attention_backward(context_.stream, dq, dkv, d, out, log_sum, q, kv, lengths, spec),
          states(packed), states(packed));
     if (apart) contribute(keys, std::move(dkv));
     dkv = {};
@@ -233,13 +246,12 @@ void Tape::paste_keys(const Tensor& packed, const Tensor& keys, const Attention&
                           {s.count(0, 3), 2 * h.head, 1, s[3], h.queries * h.head, 2 * h.head, 0, write});
 }
 
-// Only keys and values move; queries stay. Backward: the sums of their gradients come home.
+// Only keys and values move; queries stay.
 Var Tape::gathered_keys(Var packed, MeshAxes over, const Heads& h) {
   Dims d = dims(packed);
   d[3].extent = 2 * h.head;
-  const States parts = states(packed);
   const Attention spec = attention_of(packed, h);
-  const Var own = put(d, parts, own_keys(read(packed), spec));
+  const Var own = put(d, states(packed), own_keys(read(packed), spec));
   record(own, [this, packed, own, spec] {
     const Tensor g = std::exchange(value(own).g, {});
     Write write{};
@@ -247,8 +259,15 @@ Var Tape::gathered_keys(Var packed, MeshAxes over, const Heads& h) {
     if (write == Write::replace) context_.stream.zero(dx);
     paste_keys(dx, g, spec, Write::accumulate);
   });
+  return all_tokens(own, over);
+}
+
+// In natural order, not in that of parts. Backward: the sums of their gradients come home.
+Var Tape::all_tokens(Var own, MeshAxes over) {
+  const Dims d = dims(own);
+  const States parts = states(own);
   Dims all = d;
-  all[1].axis = Axis::none;  // in natural order, not in that of parts
+  all[1].axis = Axis::none;
   States states = parts;
   for (int m = 0; m < context_.mesh().axes(); ++m)
     if (over & bit(m)) on(states, m) = {Kind::copy, Axis::none};
@@ -300,7 +319,7 @@ Var Tape::attend_around(Var packed, MeshAxes over, const Heads& h) {
       const Attention spec = with_keys(own, ring.tokens(step), tokens.first, tokens.jump);
       bill("attention",
            context_.ops.attention(context_.stream, step ? part_out : out, step ? part_log_sum : log_sum, in, block,
-                                  spec),
+                                  h.lengths, spec),
            s, s);
       if (step) context_.ops.attention_merge(context_.stream, out, log_sum, part_out, part_log_sum);
       block = std::move(next).wait(context_.stream);
@@ -309,9 +328,9 @@ Var Tape::attend_around(Var packed, MeshAxes over, const Heads& h) {
   value(packed).kept = true;
   const Var y = put(out_dims, s, out);
   value(y).kept = true;  // backward reads the output
-  record(y, [this, packed, over, own, y, in, out, log_sum] {
+  record(y, [this, packed, over, own, y, in, out, log_sum, lengths = h.lengths] {
     const Tensor dout = std::exchange(value(y).g, {});
-    contribute(packed, around_backward(packed, over, own, {in, out, log_sum, dout}));
+    contribute(packed, around_backward(packed, over, own, {in, out, log_sum, dout, lengths}));
   });
   return y;
 }
@@ -332,7 +351,8 @@ Tensor Tape::around_backward(Var packed, MeshAxes over, const Attention& own, co
     const Tensor dq = fresh(x.packed.shape(), block.dtype(), End::high),
                  dkv = fresh(block.shape(), block.dtype(), End::high);
     bill("attention backward",
-         context_.ops.attention_backward(stream, dq, dkv, x.dout, x.out, x.log_sum, x.packed, block, spec), s, s);
+         context_.ops.attention_backward(stream, dq, dkv, x.dout, x.out, x.log_sum, x.packed, block, x.lengths, spec),
+         s, s);
     if (step == 0) {
       dx = dq, home = dkv;
     } else {

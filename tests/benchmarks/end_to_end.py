@@ -520,10 +520,10 @@ def faults_in_one_rank():
 def checks():
     """quadrille check and run --check-replicas: right programs pass, and what is wrong is named."""
     done = run("check", "--layouts", "--ranks", "1", "--backend", "reference", seconds=600)
-    expect(done.returncode == 0 and "All " in done.stdout and "equal the serial run" in done.stdout, "check of one rank", done)
-    expect(done.stdout.count(" equal  ") > 5 and "WRONG" not in done.stdout, "one line per layout", done)
-    refused("check of what", ["check"], "--layouts")
-    refused("check of an unknown model", ["check", "--layouts", "gtp", "--ranks", "2"], "gtp", "gpt")
+    expect(done.returncode == 0 and "All " in done.stdout and "equal the serial run" in done.stdout and "WRONG" not in done.stdout
+           and done.stdout.count(" equal  ") > 5, "check of one rank, a line for each layout", done)
+    for words, parts in (([], ["--layouts"]), (["--layouts", "gtp", "--ranks", "2"], ["gtp", "gpt"]), (["--layouts", "--world", "mpi"], ["mpirun"])):
+        refused("check " + " ".join(words), ["check", *words], *parts)
     if ARGUMENTS.mpi:
         done = run("check", "--layouts", "--backend", "reference", mpi=2, seconds=600)
         expect(done.returncode == 0 and "equal the serial run" in done.stdout and "(mpi)" in done.stdout, "check over MPI", done)
@@ -536,7 +536,7 @@ def checks():
            and "layouts are WRONG" in done.stdout, "check of a wrong program", done)
     words = ["run", suite(), "--backend", "reference", "--ranks", "2", "--threads", "1", "--oversubscribe", "--strategy", "data"]
     done = run(*words, "--check-replicas", "1", "--out", out("replicas"))
-    expect(done.returncode == 0, "replicas that agree", done)
+    expect("replicas    compared " in done.stdout and read_record("replicas")["replica_comparisons"] > 1, "replicas that agree", done)
     done = run(*words, "--check-replicas", "2", "--out", out("drift"), program=program, env={"QUADRILLE_PLANTED": "drift 1 9"})
     expect(done.returncode == FAILURE and "replicas of table along data" in done.stderr
            and "rank 1 differs from rank 0" in done.stderr, "a replica that drifts", done)

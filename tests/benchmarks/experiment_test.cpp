@@ -173,7 +173,7 @@ TEST_F(Suite, StrategyByFlagBySetAndInline) {
   EXPECT_EQ(e.strategy, "tensor");
   EXPECT_EQ(extent_of(e.workload.strategy, "heads", mesh_of(e.workload.strategy, 2)), 2);
   options_.set = {"strategy=tensor", "mesh.y=2"};
-  EXPECT_TRUE(has(refusal(2), "--set mesh.y=2: the mesh of the strategy has no edge \"y\"")) << refusal(2);
+  EXPECT_TRUE(has(refusal(2), "--set mesh.y=2: the mesh of the strategy has no axis \"y\"")) << refusal(2);
   options_.set = {"strategy=tensr"};
   EXPECT_TRUE(has(refusal(2), "did you mean 'tensor'"));
 }

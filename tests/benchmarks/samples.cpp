@@ -48,6 +48,7 @@ Record good_record() {
   r.peak = {100e9, 80e9, 3e9, 0.01, 2, "AVX2", "f32", 200e9, "a data sheet", ""};
   r.pipeline = PipelineReport{4, 1, "1f1b", {8, 8, 7, 7}, 2, 0.6};
   r.key_value_replicas = 2;
+  r.replica_comparisons = 3;
   r.traffic.push_back({"data", "all_reduce", 20, 1e6, 4e6, 0.01, 0.02, 0.005});
   for (int rank = 0; rank < 2; ++rank) {
     RankLine line;

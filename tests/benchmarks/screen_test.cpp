@@ -41,8 +41,17 @@ TEST(Placement, SaysHowLayersLieAndWhatIsReplicated) {
   const std::string runs = pipeline_text({2, 2, "interleaved", {1, 1, 1, 0}, 2, 0.2});
   EXPECT_NE(runs.find("run r on stage r mod 2): 1, 1, 1, 0"), std::string::npos) << runs;
   EXPECT_NE(runs.find("without layers only passes on"), std::string::npos) << runs;
+  EXPECT_NE(even.find("fewer micro-batches than stages"), std::string::npos) << even;
+  EXPECT_EQ(runs.find("fewer micro-batches"), std::string::npos) << runs;
   EXPECT_EQ(replicas_text(1), "");
   EXPECT_NE(replicas_text(2).find("each lies on 2 ranks"), std::string::npos);
+}
+
+TEST(Screen, SaysThatReplicasWereCompared) {
+  Record record = good_record();
+  EXPECT_TRUE(has(last_screen(record, ""), "replicas    compared 3 times, equal in every bit"));
+  record.replica_comparisons.reset();
+  EXPECT_FALSE(has(last_screen(record, ""), "replicas    compared"));
 }
 
 TEST(Screen, FewerStepsAreAQuickLookAndNoFailure) {

@@ -8,6 +8,7 @@
 
 #include "benchmarks/harness/locate.h"
 #include "core/json.h"
+#include "parallelism/world.h"
 #include "tests/training/toy.h"
 
 namespace quadrille {
@@ -26,11 +27,11 @@ int ranks_of(const Json& table) {
   if (!mesh) return 1;
   std::int64_t ranks = 1;
   bool open = false;
-  for (const Json& edge : mesh->items())
-    if (edge.at(1).is_string())
+  for (const Json& axis : mesh->items())
+    if (axis.at(1).is_string())
       open = true;
     else
-      ranks *= edge.at(1).integer();
+      ranks *= axis.at(1).integer();
   return static_cast<int>(open && 2 * ranks <= kMost ? 2 * ranks : ranks);
 }
 
@@ -54,10 +55,28 @@ TEST_P(Strategies, EqualTheSerialRun) {
   EXPECT_EQ(differs_from_serial(table, ranks_of(table)), "") << ranks_of(table) << " ranks";
 }
 
+// Of a residual network: a batch norm sees one micro-batch, so the serial run takes as many rows at once.
+TEST_P(Strategies, EqualTheSerialRunOnImages) {
+  const Json table = strategy(GetParam());
+  const int ranks = ranks_of(table);
+  const Workload w = toy::images({{"blocks", parse_json("[2, 2]", "t")}}, {{"batch_size", 16}, {"micro_batch", 2}});
+  WorldOptions options;
+  options.ranks = ranks;
+  std::int64_t rows = 0;
+  run_counting(options, [&](std::unique_ptr<Communicator> world) {
+    const Mesh mesh(std::move(world), mesh_of(table, ranks));
+    rows = 2 * Plan(table, mesh).parts(Axis::batch);
+  });
+  const Workload whole =
+      toy::images({{"blocks", parse_json("[2, 2]", "t")}}, {{"batch_size", 16}, {"micro_batch", rows}});
+  EXPECT_EQ(toy::difference(toy::train(whole, "{}", 1, 2), toy::train(w, table.text(), ranks, 2), toy::kF64), "")
+      << ranks << " ranks";
+}
+
 INSTANTIATE_TEST_SUITE_P(Shipped, Strategies, ::testing::ValuesIn(document_names(kStrategies)),
                          [](const auto& info) { return info.param; });
 
-// Nothing of it is known to the program: three edges with names of their own, and values that pass.
+// Nothing of it is known to the program: three mesh axes with names of their own, and values that pass.
 TEST(Strategies, ANewOneIsOneFile) {
   const fs::path folder = fs::temp_directory_path() / ("strategy_" + std::to_string(::getpid()));
   fs::create_directories(folder);

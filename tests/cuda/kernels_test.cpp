@@ -44,8 +44,8 @@ void add_heads(std::vector<OpCase>& cases) {
     cases.push_back({"attention", fmt::format("attention, head {}, {} tokens", h.head, h.q_tokens), [=](Bench& b) {
                        const Tensor x = b.normal(q), y = b.normal(kv), to = b.unset(out), log_sum = b.unset_sum(sums);
                        const Tensor dout = b.normal(out), dx = b.unset(q), dy = b.unset(kv);
-                       b.bill(b.ops().attention(b.stream(), to, log_sum, x, y, how));
-                       b.bill(b.ops().attention_backward(b.stream(), dx, dy, dout, to, log_sum, x, y, how));
+                       b.bill(b.ops().attention(b.stream(), to, log_sum, x, y, {}, how));
+                       b.bill(b.ops().attention_backward(b.stream(), dx, dy, dout, to, log_sum, x, y, {}, how));
                        b.result("out", to, 1e-5);
                        b.result("log_sum", log_sum, 1e-5);
                        // The backward pass of bf16 begins from an `out` that was rounded.
@@ -249,7 +249,7 @@ TEST(CudaAttention, RefusesHeadsThatItsTilesCannotHold) {
   how.rows = how.q_tokens = how.kv_tokens = how.groups = 1, how.head = 257;
   how.q_width = how.kv_width = 3 * 257, how.kv_offset = 257;
   const Tensor x = b.normal({1, 1, 1, 3 * 257});
-  EXPECT_THROW(b.ops().attention(b.stream(), b.unset({1, 1, 1, 257}), b.unset({1, 1, 1, 1}), x, x, how), Error);
+  EXPECT_THROW(b.ops().attention(b.stream(), b.unset({1, 1, 1, 257}), b.unset({1, 1, 1, 1}), x, x, {}, how), Error);
 }
 
 }  // namespace

@@ -162,8 +162,9 @@ class Sdpa : public Libraries {
     const Side want = side([&](auto... x) { return on_host(x...); }, DType::f64),
                find = side([&](auto... x) { return put(x...); }, DType::bf16);
     const Ops& judge = reference_ops();
-    judge.attention(*host_stream, want.out, want.log_sum, want.q, want.kv, how);
-    judge.attention_backward(*host_stream, want.dq, want.dkv, want.dout, want.out, want.log_sum, want.q, want.kv, how);
+    judge.attention(*host_stream, want.out, want.log_sum, want.q, want.kv, {}, how);
+    judge.attention_backward(*host_stream, want.dq, want.dkv, want.dout, want.out, want.log_sum, want.q, want.kv, {},
+                             how);
     ASSERT_TRUE(sdpa_supports(find.q, how));
     sdpa_forward(*stream, find.out, find.log_sum, find.q, find.kv, how);
     sdpa_backward(*stream, find.dq, find.dkv, find.dout, find.out, find.log_sum, find.q, find.kv, how);

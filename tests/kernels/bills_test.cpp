@@ -26,6 +26,23 @@ TEST_F(Bills, MatmulIsTwoPerMultiplyAdd) {
   EXPECT_EQ(c.bytes, 4.0 * (70 * 30 + 50 * 70 + 50 + 2 * 30 * 50));
 }
 
+// 2 per multiply-add: every output number has a window of k·k·C, the padding included.
+TEST_F(Bills, ConvolutionsCountWholeWindows) {
+  const Conv how{3, 3, 2, 1, 1, 1, 1};
+  const Tensor x = f32({2, 9, 7, 5}), w = f32({3, 3, 5, 11}), y = f32({2, 5, 4, 11});
+  const double products = 2.0 * 5 * 4 * 11 * 3 * 3 * 5, numbers_x = 2 * 9 * 7 * 5, numbers_w = 9 * 5 * 11,
+               numbers_y = 2 * 5 * 4 * 11;
+  const Cost forward = counting_ops().conv(*stream_, y, x, w, how);
+  EXPECT_EQ(forward.flops, 2 * products);
+  EXPECT_EQ(forward.bytes, 4 * (numbers_x + numbers_w + numbers_y));
+  const Cost input = counting_ops().conv_backward_input(*stream_, x, y, w, how, Write::accumulate);
+  EXPECT_EQ(input.flops, 2 * products);
+  EXPECT_EQ(input.bytes, 4 * (2 * numbers_x + numbers_w + numbers_y));
+  const Cost weight = counting_ops().conv_backward_weight(*stream_, w, y, x, how, Write::replace);
+  EXPECT_EQ(weight.flops, 2 * products);
+  EXPECT_EQ(weight.bytes, 4 * (numbers_x + numbers_w + numbers_y));
+}
+
 TEST_F(Bills, ElementwiseWorkIsNotInFlops) {
   const Cost c = counting_ops().gelu(*stream_, f64({5, 7}), f64({5, 7}));
   EXPECT_EQ(c.flops, 0);
@@ -58,12 +75,12 @@ TEST_P(AttentionBills, ExecutedAndSkippedAddUpToTheFullFormula) {
   for (const bool causal : {true, false}) {
     how.causal = causal;
     const double computed = causal ? pairs : full;
-    const Cost forward = ops->attention(*stream_, out, log_sum, qkv, qkv, how);
+    const Cost forward = ops->attention(*stream_, out, log_sum, qkv, qkv, {}, how);
     EXPECT_EQ(forward.flops, 4 * 16 * computed * heads);
     EXPECT_EQ(forward.recomputed, 0);
     EXPECT_EQ(forward.flops + forward.skipped - forward.recomputed, 4 * full * 16 * heads);
     EXPECT_EQ(forward.bytes, 4.0 * (3 * t * 2 * (96 + 64) + 3 * 8 * t));
-    const Cost backward = ops->attention_backward(*stream_, dqkv, dqkv, dout, out, log_sum, qkv, qkv, how);
+    const Cost backward = ops->attention_backward(*stream_, dqkv, dqkv, dout, out, log_sum, qkv, qkv, {}, how);
     EXPECT_EQ(backward.flops, 10 * 16 * computed * heads);
     EXPECT_EQ(backward.recomputed, 2 * 16 * computed * heads);
     EXPECT_EQ(backward.flops + backward.skipped - backward.recomputed, 8 * full * 16 * heads);

@@ -147,16 +147,19 @@ Cost BrokenOps::embedding_backward(Stream& stream, const Tensor& dtable, const T
 }
 
 Cost BrokenOps::attention(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                          const Attention& how) const {
-  return spoil({&out, &log_sum},
-               [&] { return right_.attention(stream, out, log_sum, q, kv, changed(how, forgetting_.attention)); });
+                          const Tensor& lengths, const Attention& how) const {
+  return spoil({&out, &log_sum}, [&] {
+    return right_.attention(stream, out, log_sum, q, kv, changed(lengths, forgetting_.lengths),
+                            changed(how, forgetting_.attention));
+  });
 }
 
 Cost BrokenOps::attention_backward(Stream& stream, const Tensor& dq, const Tensor& dkv, const Tensor& dout,
                                    const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
-                                   const Attention& how) const {
+                                   const Tensor& lengths, const Attention& how) const {
   return spoil({&dq, &dkv}, [&] {
-    return right_.attention_backward(stream, dq, dkv, dout, out, log_sum, q, kv, changed(how, forgetting_.attention));
+    return right_.attention_backward(stream, dq, dkv, dout, out, log_sum, q, kv, changed(lengths, forgetting_.lengths),
+                                     changed(how, forgetting_.attention));
   });
 }
 
@@ -185,6 +188,18 @@ Cost BrokenOps::cross_entropy_loss(Stream& stream, const Tensor& loss, const Ten
   return spoil({&loss}, [&] {
     return right_.cross_entropy_loss(stream, loss, sums, max, labels, changed(how, forgetting_.cross_entropy));
   });
+}
+
+Cost BrokenOps::label_matches(Stream& stream, const Tensor& matches, const Tensor& logits, const Tensor& max,
+                              const Tensor& labels, const CrossEntropy& how) const {
+  return spoil({&matches}, [&] {
+    return right_.label_matches(stream, matches, logits, max, labels, changed(how, forgetting_.cross_entropy));
+  });
+}
+
+Cost BrokenOps::count_correct(Stream& stream, const Tensor& correct, const Tensor& matches,
+                              const Tensor& labels) const {
+  return spoil({&correct}, [&] { return right_.count_correct(stream, correct, matches, labels); });
 }
 
 Cost BrokenOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,

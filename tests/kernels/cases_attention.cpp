@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "tests/kernels/op_cases.h"
 
@@ -51,13 +53,20 @@ struct Trial {
   Attention how;
   bool packed = false;
   double deviation = 1, tolerance = 1e-5;
+  std::vector<std::int32_t> lengths = {};  // of each row; none: all keys
 };
+
+Tensor lengths_of(Bench& b, const Trial& trial) {
+  if (trial.lengths.empty()) return {};
+  std::vector<std::int32_t> first(trial.lengths.begin(), trial.lengths.begin() + trial.how.rows);
+  return b.put_ids({trial.how.rows}, first);
+}
 
 void run_attention(Bench& b, const Trial& trial) {
   const Shapes s = shapes_of(trial.how);
   const Tensor q = b.normal(s.q, trial.deviation), kv = trial.packed ? q : b.normal(s.kv, trial.deviation);
   const Tensor out = b.unset(s.out), log_sum = b.unset_sum(s.log_sum);
-  b.bill(b.ops().attention(b.stream(), out, log_sum, q, kv, trial.how));
+  b.bill(b.ops().attention(b.stream(), out, log_sum, q, kv, lengths_of(b, trial), trial.how));
   b.result("out", out, trial.tolerance);
   b.result("log_sum", log_sum, trial.tolerance);
 }
@@ -69,13 +78,13 @@ void run_attention_backward(Bench& b, const Trial& trial) {
   ReferenceBench r;
   const Tensor rq = r->put(s.q, q_numbers), rkv = r->put(s.kv, kv_numbers), rout = r->unset(s.out),
                rlog_sum = r->unset(s.log_sum);
-  r->ops().attention(r->stream(), rout, rlog_sum, rq, rkv, trial.how);
+  r->ops().attention(r->stream(), rout, rlog_sum, rq, rkv, lengths_of(*r, trial), trial.how);
 
   const Tensor q = b.put(s.q, q_numbers), kv = trial.packed ? q : b.put(s.kv, kv_numbers);
   const Tensor out = b.put(s.out, r->read(rout)), log_sum = b.put_sum(s.log_sum, r->read(rlog_sum)),
                dout = b.normal(s.out);
   const Tensor dq = b.unset(s.q), dkv = trial.packed ? dq : b.unset(s.kv);
-  b.bill(b.ops().attention_backward(b.stream(), dq, dkv, dout, out, log_sum, q, kv, trial.how));
+  b.bill(b.ops().attention_backward(b.stream(), dq, dkv, dout, out, log_sum, q, kv, lengths_of(b, trial), trial.how));
   // `out` comes in rounded, and tensor cores take probabilities and their gradients in bf16.
   b.result("dq", dq, 2 * trial.tolerance, 2);
   if (!trial.packed) b.result("dkv", dkv, 2 * trial.tolerance, 2);
@@ -129,6 +138,21 @@ std::vector<std::pair<std::string, Trial>> trials() {
   runs("causal, both jump, several tiles", {1, 150, 200, 1, 2, 16}, true, {75, 90}, {100, 70}, 0.1);
   runs("causal, queries jump past keys", {1, 100, 40, 2, 1, 8}, true, {50, 100}, {7, 60}, 0);
   runs("causal, a jump that nobody reaches", {1, 7, 9, 2, 1, 8}, true, {7, 10}, {9, 10}, 0);
+  const auto padded = [&](const std::string& name, const Sizes& s, Layout layout, bool causal,
+                          std::vector<std::int32_t> lengths, const auto& change) {
+    add(name, s, layout, causal, [&](Trial& t) {
+      t.lengths = std::move(lengths);
+      change(t);
+    });
+  };
+  padded("packed full, padded", {3, 9, 9, 2, 2, 8}, packed, false, {9, 4, 1}, as_is);
+  padded("packed causal, padded", {3, 9, 9, 2, 1, 8}, packed, true, {20, 5, 0}, as_is);
+  padded("apart full, padded, several tiles", {2, 70, 200, 2, 1, 16}, apart, false, {131, 96}, as_is);
+  padded("apart full, padded, dropout", {2, 7, 13, 2, 2, 8}, apart, false, {12, 3},
+         [](Trial& t) { with_dropout(t.how, 0.3); });
+  padded("gathered full, keys jump, padded", {3, 6, 8, 1, 2, 8}, gathered, false, {4, 10, 14}, [](Trial& t) {
+    t.how.kv_first = 2, t.how.kv_jump = {3, 6};  // positions 2, 3, 4 and 11 to 15
+  });
   // Scores of up to about 100: f32 leaves an absolute error of 1e-5 in them, and the exponential keeps it.
   add("packed causal, large scores", {2, 21, 21, 1, 1, 16}, packed, true,
       [](Trial& t) { t.deviation = 5, t.tolerance = 1e-4; });

@@ -88,16 +88,18 @@ TEST_P(Refusals, Attention) {
                            .kv_offset = 8};
   const Tensor qkv = f32({1, 2, 1, 16}), dqkv = f32({1, 2, 1, 16}), out = f32({1, 2, 1, 8}), dout = f32({1, 2, 1, 8}),
                log_sum = f32({1, 1, 2, 2});
-  refused([&] { ops().attention(s(), out, f32({3}), qkv, qkv, how); }, {"attention", "log_sum", "wanted 4"});
+  refused([&] { ops().attention(s(), out, f32({3}), qkv, qkv, {}, how); }, {"attention", "log_sum", "wanted 4"});
   how.kv_offset = 9;
-  refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, how); }, {"attention", "kv_width", "found 16"});
+  refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, {}, how); }, {"attention", "kv_width", "found 16"});
   how.kv_offset = 0;
-  refused([&] { ops().attention_backward(s(), dqkv, dqkv, dout, out, log_sum, qkv, qkv, how); },
+  refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, f32({1}), how); }, {"attention", "lengths", "f32"});
+  refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, i32({2}), how); }, {"attention", "lengths", "wanted 1"});
+  refused([&] { ops().attention_backward(s(), dqkv, dqkv, dout, out, log_sum, qkv, qkv, {}, how); },
           {"attention_backward", "packed layout"});
   how.kv_offset = 8, how.dropout = 0.1;
-  refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, how); }, {"attention", "heads [0, 2)"});
+  refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, {}, how); }, {"attention", "heads [0, 2)"});
   how.dropout = 0, how.q_jump = {1, -1};
-  refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, how); }, {"attention", "query positions", "by -1"});
+  refused([&] { ops().attention(s(), out, log_sum, qkv, qkv, {}, how); }, {"attention", "query positions", "by -1"});
   const Tensor part_out = f32({1, 2, 1, 8}), part_log_sum = f32({1, 1, 2, 2});
   refused(
       [&] {
@@ -116,6 +118,38 @@ TEST_P(Refusals, Attention) {
   refused(
       [&] { ops().rotary(s(), qkv, qkv, {.rows = 1, .tokens = 2, .groups = 1, .width = 16, .heads = 1, .head = 3}); },
       {"rotary", "even"});
+}
+
+TEST_P(Refusals, Images) {
+  const Tensor x = f32({2, 5, 6, 3}), w = f32({3, 3, 3, 4}), out = f32({2, 5, 6, 4});
+  const Conv how{3, 3, 1, 1, 1, 1, 1};
+  refused([&] { ops().conv(s(), f32({2, 5, 5, 4}), x, w, how); }, {"conv", "found 5", "output width"});
+  refused([&] { ops().conv(s(), out, x, f32({3, 3, 4, 4}), how); }, {"conv", "[3, 3, 4, 4]", "[3, 3, 3, 4]"});
+  refused([&] { ops().conv(s(), out, x, w, {3, 3, 0}); }, {"conv", "stride of 0"});
+  refused([&] { ops().conv(s(), out, x, w, {3, 3, 1, 3, 0, 1, 1}); }, {"conv", "pads less than the kernel"});
+  refused([&] { ops().conv(s(), out, f32({5, 6, 3}), w, how); }, {"conv", "\"x\" of [rows, height, width, channels]"});
+  refused(
+      [&] {
+        ops().conv_backward_input(s(), x, f32({3, 5, 6, 4}), w, how, Write::replace);
+      },
+      {"conv_backward_input", "as many images"});
+  refused(
+      [&] {
+        ops().conv_backward_weight(s(), f64({3, 3, 3, 4}), out, x, how, Write::replace);
+      },
+      {"conv_backward_weight", "\"dw\" is of f64"});
+  refused([&] { ops().max_pool(s(), out, x, how); }, {"max_pool", "as many channels"});
+  refused([&] { ops().sum_pixels(s(), f32({2, 4}), x, 1); }, {"sum_pixels", "wanted 6"});
+  const Tensor rows = f32({7, 3}), made = f32({7, 3}), gain = f32({3}), sums = f64({3, 3});
+  refused([&] { ops().channel_sums(s(), f32({3, 3}), rows); }, {"channel_sums", "wanted f64"});
+  refused([&] { ops().channel_sums(s(), f64({2, 3, 3}), rows); }, {"channel_sums", "rows in 2 equal groups"});
+  refused([&] { ops().batch_norm(s(), made, rows, sums, gain, f32({4}), {}); }, {"batch_norm", "\"bias\" is [4]"});
+  refused(
+      [&] {
+        ops().batch_norm_backward_sums(s(), f64({3, 2}), made, rows, {}, sums, {1e-5, true});
+      },
+      {"batch_norm_backward_sums", "\"out\" is missing"});
+  refused([&] { ops().update_averages(s(), sums, f64({3, 3}), 1); }, {"update_averages", "momentum", "found 1"});
 }
 
 TEST_P(Refusals, EmbeddingAndLoss) {

@@ -147,18 +147,19 @@ void add_attention(Cases& cases) {
     const Shape in{how.rows, how.q_tokens, how.groups, how.q_width},
         out_shape{how.rows, how.q_tokens, how.groups, how.queries * how.head};
     const Shape sums{how.rows, how.groups, how.queries, how.q_tokens};
-    cases.push_back(
-        {"attention", "attention" + suffix, [=](Bench& b) {
-           const Tensor x = b.normal(in), out = b.unset(out_shape), log_sum = b.unset_sum(sums);
-           return Prepared{[=, &b] { return b.ops().attention(b.stream(), out, log_sum, x, x, how); }, {out, log_sum}};
-         }});
+    cases.push_back({"attention", "attention" + suffix, [=](Bench& b) {
+                       const Tensor x = b.normal(in), out = b.unset(out_shape), log_sum = b.unset_sum(sums);
+                       return Prepared{[=, &b] { return b.ops().attention(b.stream(), out, log_sum, x, x, {}, how); },
+                                       {out, log_sum}};
+                     }});
     cases.push_back(
         {"attention_backward", "attention_backward" + suffix, [=](Bench& b) {
            const Tensor x = b.normal(in), out = b.unset(out_shape), log_sum = b.unset_sum(sums),
                         dout = b.normal(out_shape), dx = b.unset(in);
-           b.ops().attention(b.stream(), out, log_sum, x, x, how);
+           b.ops().attention(b.stream(), out, log_sum, x, x, {}, how);
            return Prepared{
-               [=, &b] { return b.ops().attention_backward(b.stream(), dx, dx, dout, out, log_sum, x, x, how); }, {dx}};
+               [=, &b] { return b.ops().attention_backward(b.stream(), dx, dx, dout, out, log_sum, x, x, {}, how); },
+               {dx}};
          }});
   }
   cases.push_back({"rotary", "rotary", [](Bench& b) {
@@ -252,7 +253,7 @@ const std::vector<LargeCase>& large_cases() {
   static const Cases all = [] {
     Cases cases;
     add_products(cases), add_elementwise(cases), add_norms(cases), add_attention(cases), add_words(cases),
-        add_training(cases);
+        add_training(cases), add_large_image_cases(cases);
     return cases;
   }();
   return all;

@@ -24,5 +24,6 @@ struct LargeCase {
   OpCase as_op_case() const;
 };
 const std::vector<LargeCase>& large_cases();
+void add_large_image_cases(std::vector<LargeCase>&);  // cpu_image_cases.cpp
 
 }  // namespace quadrille

@@ -7,36 +7,10 @@
 #include <cmath>
 #include <functional>
 
-#include "tests/kernels/bench.h"
+#include "tests/kernels/differences.h"
 
 namespace quadrille {
 namespace {
-
-// `x` is changed in place, entry by entry; `loss` reads it.
-void expect_gradient(const char* what, const Tensor& x, const Numbers& gradient, const std::function<double()>& loss) {
-  constexpr double kStep = 1e-5;  // error of a central difference: about step² and rounding / step, 1e-10 each
-  const std::span<double> values = x.host<double>();
-  ASSERT_EQ(values.size(), gradient.size()) << what;
-  double largest = 0;
-  for (const double g : gradient) largest = std::max(largest, std::abs(g));
-  ASSERT_GT(largest, 0) << what;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double there = values[i];
-    values[i] = there + kStep;
-    const double up = loss();
-    values[i] = there - kStep;
-    const double down = loss();
-    values[i] = there;
-    EXPECT_NEAR(gradient[i], (up - down) / (2 * kStep), 1e-7 * std::max(1.0, largest)) << what << " " << i;
-  }
-}
-
-double weighed(Bench& b, const Tensor& y, const Tensor& w) {
-  const Numbers ys = b.read(y), ws = b.read(w);
-  double sum = 0;
-  for (std::size_t i = 0; i < ys.size(); ++i) sum += ys[i] * ws[i];
-  return sum;
-}
 
 TEST(FiniteDifferences, Matmul) {  // da = dy bᵀ, db = aᵀ dy, dbias = Σ dy: the tape's use of the products
   ReferenceBench b(1);
@@ -180,12 +154,12 @@ void check_attention_gradient(const Attention& how, bool packed) {
                dout = b->normal(out_shape);
   const Tensor log_sum = b->unset({how.rows, how.groups, how.queries, how.q_tokens});
   const auto loss = [&] {
-    b->ops().attention(b->stream(), out, log_sum, q, kv, how);
+    b->ops().attention(b->stream(), out, log_sum, q, kv, {}, how);
     return weighed(*b, out, dout);
   };
   loss();
   const Tensor dq = b->unset(q_shape), dkv = packed ? dq : b->unset(kv_shape);
-  b->ops().attention_backward(b->stream(), dq, dkv, dout, out, log_sum, q, kv, how);
+  b->ops().attention_backward(b->stream(), dq, dkv, dout, out, log_sum, q, kv, {}, how);
   expect_gradient("q", q, b->read(dq), loss);
   if (!packed) expect_gradient("kv", kv, b->read(dkv), loss);
 }
@@ -259,16 +233,16 @@ TEST(FiniteDifferences, AttentionOfMergedBlocksOfKeys) {
   const Tensor out = b->unset(out_shape), log_sum = b->unset(sum_shape), part_out = b->unset(out_shape),
                part_log_sum = b->unset(sum_shape), dout = b->normal(out_shape);
   const auto loss = [&] {
-    b->ops().attention(b->stream(), out, log_sum, q, keys[0], near);
-    b->ops().attention(b->stream(), part_out, part_log_sum, q, keys[1], far);
+    b->ops().attention(b->stream(), out, log_sum, q, keys[0], {}, near);
+    b->ops().attention(b->stream(), part_out, part_log_sum, q, keys[1], {}, far);
     b->ops().attention_merge(b->stream(), out, log_sum, part_out, part_log_sum);
     return weighed(*b, out, dout);
   };
   loss();
   const Tensor dq = b->unset(q_shape), part_dq = b->unset(q_shape),
                dkeys[] = {b->unset({2, 3, 2, 4}), b->unset({2, 7, 2, 4})};
-  b->ops().attention_backward(b->stream(), dq, dkeys[0], dout, out, log_sum, q, keys[0], near);
-  b->ops().attention_backward(b->stream(), part_dq, dkeys[1], dout, out, log_sum, q, keys[1], far);
+  b->ops().attention_backward(b->stream(), dq, dkeys[0], dout, out, log_sum, q, keys[0], {}, near);
+  b->ops().attention_backward(b->stream(), part_dq, dkeys[1], dout, out, log_sum, q, keys[1], {}, far);
   b->ops().add(b->stream(), dq, dq, part_dq);
   expect_gradient("q", q, b->read(dq), loss);
   expect_gradient("near keys", keys[0], b->read(dkeys[0]), loss);

@@ -94,7 +94,7 @@ TEST(Golden, AttentionOfEqualKeysAveragesTheValuesSeen) {
       .rows = 1, .q_tokens = 3, .kv_tokens = 3, .groups = 1, .queries = 1, .head = 2, .q_width = 2, .kv_width = 4};
   const Tensor q = b->normal({3, 2}), kv = b->put({3, 4}, {0, 0, 3, 1, 0, 0, 6, 2, 0, 0, 9, 6}), out = b->unset({3, 2}),
                log_sum = b->unset({3});
-  b->ops().attention(b->stream(), out, log_sum, q, kv, how);
+  b->ops().attention(b->stream(), out, log_sum, q, kv, {}, how);
   expect_numbers(b->read(out), {3, 1, 4.5, 1.5, 6, 3}, 1e-14);
   expect_numbers(b->read(log_sum), {0, std::log(2.0), std::log(3.0)}, 1e-15);
 }
@@ -150,7 +150,7 @@ TEST(Golden, AttentionOfLaterQueriesCountsPositions) {  // queries at 4 and 5, k
                       .kv_first = 3};
   const Tensor q = b->normal({2}), kv = b->put({3, 2}, {0, 3, 0, 6, 0, 9}), out = b->unset({2}),
                log_sum = b->unset({2});
-  b->ops().attention(b->stream(), out, log_sum, q, kv, how);
+  b->ops().attention(b->stream(), out, log_sum, q, kv, {}, how);
   expect_numbers(b->read(out), {4.5, 6}, 1e-14);
 }
 
@@ -202,7 +202,7 @@ TEST(Golden, AttentionDropoutAddresses) {
     for (std::int64_t d = 0; d < 2 * kKeys; ++d) kv.push_back(d == kKeys + row / 2 % kKeys ? 1 : 0);
   const Tensor q = b->normal({2, 3, 2, 2 * kKeys}), out = b->unset({2, 3, 2, 2 * kKeys}),
                log_sum = b->unset({2, 2, 2, 3});
-  b->ops().attention(b->stream(), out, log_sum, q, b->put({2, kKeys, 2, 2 * kKeys}, kv), how);
+  b->ops().attention(b->stream(), out, log_sum, q, b->put({2, kKeys, 2, 2 * kKeys}, kv), {}, how);
   Numbers wanted;
   for (std::uint64_t row = 4; row < 6; ++row)
     for (std::uint64_t position = 5; position < 8; ++position)

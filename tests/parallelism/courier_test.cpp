@@ -374,15 +374,15 @@ TEST(Courier, SettlesTheSameBillAsWithoutIt) {
         group.broadcast(part, 0, *desk.stream).wait(*desk.stream);
       }
     };
-    const std::vector<MeshAxis> edges = {{"a", 2}, {"b", 2}};
+    const std::vector<MeshAxis> axes = {{"a", 2}, {"b", 2}};
     Courier courier;
     {
-      const Mesh without(world->split([](int) { return 0; }, "world"), edges);
+      const Mesh without(world->split([](int) { return 0; }, "world"), axes);
       require(&without.beside(bit(0)) == &without.along(bit(0)), "without a courier there is one set of groups");
       without.report_to(&plain);
       talk(without);
     }
-    const Mesh with(std::move(world), edges, &courier);
+    const Mesh with(std::move(world), axes, &courier);
     with.report_to(&carried);
     talk(with);
     for (const auto& [key, traffic] : carried.messages()) require(traffic.calls == 0, "billed before it was settled");

@@ -82,13 +82,13 @@ TEST(Mesh, WrongBoxesAreRefused) {
   };
   refused({{"x", 2}, {"y", 3}}, "more places than the 4 ranks");
   refused({{"x", 2}}, "2 places but the world has 4");
-  refused({{"x", 2}, {"x", 2}}, "edge x twice");
-  refused({{"x", 0}, {"y", 4}}, "0 long");
+  refused({{"x", 2}, {"x", 2}}, "axis x twice");
+  refused({{"x", 0}, {"y", 4}}, "has 0 ranks");
   refused(std::vector<MeshAxis>(9, {"x", 1}), "at most 8");
   refused({{"x", 1 << 30}, {"y", 1 << 30}, {"z", 16}}, "more places");
 }
 
-TEST(Mesh, OnlyRealEdgesHaveGroups) {
+TEST(Mesh, OnlyRealAxesHaveGroups) {
   WorldOptions options;
   options.ranks = 2;
   run_counting(options, [](World world) {

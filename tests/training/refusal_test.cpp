@@ -137,10 +137,10 @@ TEST(Refusal, SizesBeyondCountingAreNoFaultOfThePlacements) {
   EXPECT_FALSE(contains(text, "placements do not go together")) << text;
 }
 TEST(Refusal, ATurnBesideAPassingRowOfHeads) {
-  says(refusal(R"({"mesh": [["c", 2]], "axes": {"sequence": "c"}, "context": {"attention": "turn"},
-                   "passing": [["mlp", "heads", "c"]]})",
+  says(refusal(R"({"mesh": [["c", 2]], "axes": {"sequence": "c", "mlp": "c"}, "context": {"attention": "turn"},
+                   "passing": [["heads", "heads", "c"]]})",
                2),
-       {"table.json:", "[\"mlp\",\"heads\",\"c\"]", "\"turn\" of \"context.attention\" already puts them"});
+       {"table.json:", "[\"heads\",\"heads\",\"c\"]", "\"turn\" of \"context.attention\" already puts them"});
 }
 TEST(Refusal, WordsOfTheGrammarThatAreNotKnown) {
   says(refusal(R"({"recompute": "some"})", 1), {"some", "none", "selective", "full"});
@@ -189,7 +189,7 @@ TEST(Refusal, EveryMalformedRowAtOnce) {
   says(text, {"\"two\"",
               "[\"x\",2,3]",
               "not 7",
-              "edge \"x\" twice",
+              "axis \"x\" twice",
               "integer (4)",
               "integer (5)",
               "[\"heads\",\"y\"]",
@@ -215,7 +215,7 @@ TEST(Refusal, AMistypedNameIsToldOnce) {
   EXPECT_FALSE(contains(refusal(R"({"mesh": [["x", 2]], "axes": {"head": "x"}})", 2), "nothing uses it"));
 }
 TEST(Refusal, CountsOfOneAndMeshesWithoutEdges) {
-  says(refusal(R"({"mesh": []})", 2), {"table.json:1:", "mesh without edges has 1 place but there are 2 ranks"});
+  says(refusal(R"({"mesh": []})", 2), {"table.json:1:", "mesh without axes has 1 place but there are 2 ranks"});
   says(refusal(R"({"mesh": [["a", 2]]})", 1), {"has 2 places but there is 1 rank:"});
 }
 TEST(Refusal, APipelineThatIsNoTable) {
@@ -250,21 +250,29 @@ const std::vector<Refused> kRefused = {
      R"({"mesh": [["data", "*"], ["x", 4]], "axes": {"batch": "data", "mlp": "x"}})",
      6,
      {"6 is not a multiple of 4", "--ranks 4"}},
-    {"an_edge_without_extent", R"({"mesh": [["data"]], "axes": {"batch": "data"}})", 2, {"[\"name\", extent]"}},
-    {"an_edge_twice", R"({"mesh": [["data", 2], ["data", 2]], "axes": {"batch": "data"}})", 4, {"data"}},
-    {"sequence_and_batch_on_one_edge",
+    {"an_axis_without_extent", R"({"mesh": [["data"]], "axes": {"batch": "data"}})", 2, {"[\"name\", extent]"}},
+    {"an_axis_twice", R"({"mesh": [["data", 2], ["data", 2]], "axes": {"batch": "data"}})", 4, {"data"}},
+    {"sequence_and_batch_on_one_mesh_axis",
      R"({"mesh": [["c", 2]], "axes": {"batch": "c", "sequence": "c"}})",
      2,
      {"two axes of one value", "\"batch\" and \"sequence\"", "\"c\""}},
-    {"sequence_and_embed_on_one_edge",
+    {"sequence_and_embed_on_one_mesh_axis",
      R"({"mesh": [["y", 2]], "axes": {"embed": "y", "sequence": "y"}})",
      2,
      {"two axes of one value", "\"sequence\" and \"embed\""}},
-    {"an_edge_twice_in_one_axis",
+    {"height_and_batch_on_one_mesh_axis",
+     R"({"mesh": [["h", 2]], "axes": {"batch": "h", "height": "h"}})",
+     2,
+     {"two axes of one value", "\"batch\" and \"height\""}},
+    {"height_and_mlp_on_one_mesh_axis",
+     R"({"mesh": [["h", 2]], "axes": {"mlp": "h", "height": "h"}})",
+     2,
+     {"two different axes meet", "\"height\" with \"mlp\""}},
+    {"a_mesh_axis_twice_in_one_axis",
      R"({"mesh": [["data", 2]], "axes": {"batch": ["data", "data"]}})",
      2,
      {"\"data\" twice"}},
-    {"a_store_that_names_an_edge_twice",
+    {"a_store_that_names_an_axis_twice",
      R"({"mesh": [["data", 2]], "axes": {"batch": "data"}, "store": {"optimizer": ["data", "data"]}})",
      2,
      {"\"data\" twice"}},
@@ -277,6 +285,18 @@ const std::vector<Refused> kRefused = {
      R"({"mesh": [["pipe", 2]], "pipeline": {"axis": "pipe"}, "store": {"optimizer": "pipe"}})",
      2,
      {"carries the pipeline's stages", "store", "axis of its own"}},
+    {"a_row_of_passing_along_an_axis_that_the_value_has_not",
+     R"({"mesh": [["y", 2]], "axes": {"embed": "y"}, "passing": [["mlp", "heads", "y"]]})",
+     2,
+     {"table.json:1:", "can never pass", "no axis \"heads\"; use batch, sequence, height or mlp"}},
+    {"a_row_of_passing_where_its_axis_rests",
+     R"({"mesh": [["y", 2]], "axes": {"embed": "y"}, "passing": [["embed", "embed", "y"]]})",
+     2,
+     {"table.json:1:", "can never pass", "\"embed\" rests there"}},
+    {"a_row_of_passing_where_nothing_owes",
+     R"({"mesh": [["d", 2]], "axes": {"batch": "d"}, "passing": [["heads", "heads", "d"]]})",
+     2,
+     {"table.json:1:", "can never pass", "nothing that products sum over is cut there"}},
     {"a_row_of_passing_that_is_no_row",
      R"({"mesh": [["y", 2]], "axes": {"embed": "y"}, "passing": [["heads", "y"]]})",
      2,

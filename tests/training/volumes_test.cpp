@@ -51,7 +51,7 @@ class Layer {
 // Two numbers a row for each of two norms, forward and backward.
 double norm_statistics(int y, double tokens) { return 4 * ring(y, 2 * tokens); }
 
-// ---- products over one and two edges
+// ---- products over one and two mesh axes
 
 // Narayanan et al. 2021 (arXiv 2104.04473), 3.2: 8bsh(t-1)/t elements a layer and micro-batch.
 TEST(Volumes, TensorParallelismMovesMegatronsVolume) {
