@@ -84,9 +84,9 @@ inline Cost bill_embedding_backward(const Tensor& dtable, const Tensor& dout, co
   return traffic(bytes_of({&dout, &ids}) + 2 * table_rows_bytes(dtable, ids));
 }
 
+constexpr std::int64_t kWholeLength = std::numeric_limits<std::int64_t>::max() / 2;  // of a row without padding
 // How many keys, from the first on, the query token at `token` of this call may see; keys from position `length` on are
 // padding.
-constexpr std::int64_t kWholeLength = std::numeric_limits<std::int64_t>::max() / 2;
 constexpr std::int64_t visible_keys(const Attention& how, std::int64_t token, std::int64_t length = kWholeLength) {
   const std::int64_t end = how.causal ? std::min(length, position_of(how.q_first, how.q_jump, token) + 1) : length;
   const std::int64_t seen = end - how.kv_first;

@@ -49,6 +49,10 @@ void copy_field(const Batch& batch, const Field& field, const Tensor& host) {
     put(batch.numbers(field.name), host.host<float>());
 }
 
+Tensor room_for(const Carried& c, Context& context, End end) {
+  return context.arena.empty(context.plan.shape(c.dims, c.states), context.dtype, end);
+}
+
 // Room for `rows` rows of each field.
 std::vector<Tensor> room_for(const Fields& fields, std::int64_t rows, Device& device) {
   std::vector<Tensor> room;
@@ -249,7 +253,7 @@ Flow Engine::take_in(Context& context, int run) {
   Flow flow = rehearsal_.into[static_cast<std::size_t>(own.first)];
   for (Carried* c : {&flow.hidden, &flow.memory})
     if (*c) {
-      c->numbers = context.arena.empty(plan_.shape(c->dims, c->states), context.dtype, End::low);
+      c->numbers = room_for(*c, context, End::low);
       onwards_->receive(c->numbers, *stream_);
     }
   return flow;
@@ -292,7 +296,7 @@ void Engine::backward(const Task& task) {
   if (in.hidden) backwards_->send(std::move(gradient.hidden), *stream_);
   if (!in.memory) return;
   if (!gradient.memory) {  // no block from here on looks at it
-    gradient.memory = arena_.empty(plan_.shape(in.memory.dims, in.memory.states), context_.dtype, End::high);
+    gradient.memory = room_for(in.memory, context_, End::high);
     stream_->zero(gradient.memory);
   }
   backwards_->send(std::move(gradient.memory), *stream_);
@@ -301,7 +305,7 @@ void Engine::backward(const Task& task) {
 // Of what this stage handed on.
 Tensor Engine::receive_gradient(const Carried& of) {
   if (!of) return {};
-  Tensor gradient = arena_.empty(plan_.shape(of.dims, of.states), context_.dtype, End::high);
+  Tensor gradient = room_for(of, context_, End::high);
   backwards_->receive(gradient, *stream_);
   return gradient;
 }

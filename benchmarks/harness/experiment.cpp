@@ -190,7 +190,7 @@ void check_metric(const Experiment& experiment, Problems& problems) {
     return;
   }
   if (!experiment.run.target) return;
-  const std::string metric = "nats_per_" + experiment.data.evaluate->unit();
+  const std::string metric = fmt::format("{}{}", kNatsPer, experiment.data.evaluate->unit());
   if (experiment.run.target->metric != metric && experiment.run.target->metric != kAccuracy)
     problems.add(fmt::format("run.target.metric is '{}', but this data set is measured in {} or in {}",
                              experiment.run.target->metric, metric, kAccuracy));

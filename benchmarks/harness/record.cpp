@@ -12,13 +12,13 @@ namespace quadrille {
 
 std::string metric_of(const std::optional<Target>& target, const std::string& unit) {
   if (target) return target->metric;
-  return unit == "image" ? std::string(kAccuracy) : "nats_per_" + unit;
+  return unit == "image" ? std::string(kAccuracy) : fmt::format("{}{}", kNatsPer, unit);
 }
 
 std::string quality_text(const std::string& metric, double quality) {
-  constexpr std::string_view kNats = "nats_per_";
   if (metric == kAccuracy) return fmt::format("accuracy {:.2f} %", 100 * quality);
-  return fmt::format("{:.4f} nats per {}", quality, metric.starts_with(kNats) ? metric.substr(kNats.size()) : metric);
+  return fmt::format("{:.4f} nats per {}", quality,
+                     metric.starts_with(kNatsPer) ? metric.substr(kNatsPer.size()) : metric);
 }
 
 template <class V>

@@ -25,6 +25,7 @@ struct Target {
   bool reached_by(double quality) const { return direction == "at_most" ? quality <= value : quality >= value; }
 };
 
+inline constexpr std::string_view kNatsPer = "nats_per_";  // and the unit of the data set
 inline constexpr std::string_view kAccuracy = "accuracy";  // the share of counted labels that are right
 // What quality is measured in: what the target says, else the usual for such data ("accuracy" of images).
 std::string metric_of(const std::optional<Target>&, const std::string& unit);

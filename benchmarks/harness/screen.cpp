@@ -59,10 +59,11 @@ std::string quality_line(const Record& record) {
 }
 
 // Whole rows, however many of their labels count.
-std::optional<double> throughput(const Record& record) {
+std::string throughput_line(const Record& record) {
   if (!record.step_statistics.mean_seconds) return {};
   const RowWork work = record.row_work.value_or(RowWork{record.tokens_per_row, "token"});
-  return static_cast<double>(record.batch_size * work.count) / *record.step_statistics.mean_seconds;
+  const double rate = static_cast<double>(record.batch_size * work.count) / *record.step_statistics.mean_seconds;
+  return fmt::format("  throughput  {}\n", text_scaled(rate, work.unit + "s/s"));
 }
 
 std::string step_lines(const Record& record) {
@@ -77,10 +78,7 @@ std::string step_lines(const Record& record) {
                     seconds(s.max_seconds), s.count, s.warm_up_steps);
   else
     text += fmt::format("  step time   {}: {} after {} warm-up steps\n", s.status, s.count, s.warm_up_steps);
-  if (const auto rate = throughput(record)) {
-    const RowWork work = record.row_work.value_or(RowWork{record.tokens_per_row, "token"});
-    text += fmt::format("  throughput  {}\n", text_scaled(*rate, work.unit + "s/s"));
-  }
+  text += throughput_line(record);
   if (record.replica_comparisons)
     text += fmt::format("  replicas    compared {} time{}, equal in every bit on every rank that holds them\n",
                         *record.replica_comparisons, *record.replica_comparisons == 1 ? "" : "s");

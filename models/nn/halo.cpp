@@ -18,6 +18,12 @@ void move_rows(Context& c, const Tensor& to, std::int64_t to_first, const Tensor
                    {t[0], rows, t[2] * t[3], t[1], to_first, f[1], from_first, write});
 }
 
+// The rows that lie in both.
+Slice common(Slice a, Slice b) {
+  const std::int64_t first = std::max(a.first, b.first);
+  return {first, std::max<std::int64_t>(std::min(a.end(), b.end()) - first, 0)};
+}
+
 }  // namespace
 
 Slice reached(Slice out, std::int64_t kernel, std::int64_t stride, std::int64_t pad, std::int64_t height) {
@@ -32,62 +38,41 @@ Halo::Halo(Communicator& group, std::vector<Slice> held, std::vector<Slice> want
     needed_ = needed_ || (held_[r] != wanted_[r] && (held_[r].count > 0 || wanted_[r].count > 0));
 }
 
-// Rows that one rank holds and another wants.
-Slice Halo::common(int holder, int wanter) const {
-  const Slice &h = held_[static_cast<std::size_t>(holder)], &w = wanted_[static_cast<std::size_t>(wanter)];
-  const std::int64_t first = std::max(h.first, w.first);
-  return {first, std::max<std::int64_t>(std::min(h.end(), w.end()) - first, 0)};
-}
-
-Tensor Halo::borrow(Context& c, const Tensor& held) const {
-  const Slice mine = held_[static_cast<std::size_t>(own_)], wanted = wanted_[static_cast<std::size_t>(own_)];
-  const int ranks = static_cast<int>(held_.size());
-  for (int r = 0; r < ranks; ++r) {
-    const Slice lent = common(own_, r);
-    if (r == own_ || lent.count == 0) continue;
-    const Tensor packed = c.arena.empty(with_height(held.shape(), lent.count), held.dtype(), End::high);
-    move_rows(c, packed, 0, held, lent.first - mine.first, lent.count, Write::replace);
-    group_->send(packed.flat(), r, c.stream).wait(c.stream);
-  }
-  Tensor seen = c.arena.empty(with_height(held.shape(), wanted.count), held.dtype(), End::high);
-  for (int r = 0; r < ranks; ++r) {
-    const Slice lent = common(r, own_);
-    if (lent.count == 0) continue;
-    if (r == own_) {
-      move_rows(c, seen, lent.first - wanted.first, held, lent.first - mine.first, lent.count, Write::replace);
-      continue;
-    }
-    const Tensor packed = c.arena.empty(with_height(held.shape(), lent.count), held.dtype(), End::high);
-    group_->receive(packed.flat(), r, c.stream).wait(c.stream);
-    move_rows(c, seen, lent.first - wanted.first, packed, 0, lent.count, Write::replace);
-  }
-  return seen;
-}
+Tensor Halo::borrow(Context& c, const Tensor& held) const { return exchange(c, held, held_, wanted_, Write::replace); }
 
 Tensor Halo::give_back(Context& c, const Tensor& seen) const {
-  const Slice mine = held_[static_cast<std::size_t>(own_)], wanted = wanted_[static_cast<std::size_t>(own_)];
-  const int ranks = static_cast<int>(held_.size());
-  for (int r = 0; r < ranks; ++r) {
-    const Slice lent = common(r, own_);
-    if (r == own_ || lent.count == 0) continue;
-    const Tensor packed = c.arena.empty(with_height(seen.shape(), lent.count), seen.dtype(), End::high);
-    move_rows(c, packed, 0, seen, lent.first - wanted.first, lent.count, Write::replace);
-    group_->send(packed.flat(), r, c.stream).wait(c.stream);
+  return exchange(c, seen, wanted_, held_, Write::accumulate);
+}
+
+// Every rank has rows `from` of the height and gets rows `to`: from itself, and from whoever else has some of them.
+Tensor Halo::exchange(Context& c, const Tensor& image, const std::vector<Slice>& from, const std::vector<Slice>& to,
+                      Write write) const {
+  const auto own = static_cast<std::size_t>(own_);
+  const Slice mine = from[own], got = to[own];
+  const auto packed = [&](Slice rows) {
+    return c.arena.empty(with_height(image.shape(), rows.count), image.dtype(), End::high);
+  };
+  for (std::size_t r = 0; r < to.size(); ++r) {
+    const Slice lent = common(mine, to[r]);
+    if (r == own || lent.count == 0) continue;
+    const Tensor sent = packed(lent);
+    move_rows(c, sent, 0, image, lent.first - mine.first, lent.count, Write::replace);
+    group_->send(sent.flat(), static_cast<int>(r), c.stream).wait(c.stream);
   }
-  Tensor home = c.arena.empty(with_height(seen.shape(), mine.count), seen.dtype(), End::high);
-  c.stream.zero(home);
-  for (int r = 0; r < ranks; ++r) {
-    const Slice lent = common(own_, r);
+  Tensor made = packed(got);
+  if (write == Write::accumulate) c.stream.zero(made);
+  for (std::size_t r = 0; r < from.size(); ++r) {
+    const Slice lent = common(from[r], got);
     if (lent.count == 0) continue;
-    if (r == own_) {
-      move_rows(c, home, lent.first - mine.first, seen, lent.first - wanted.first, lent.count, Write::accumulate);
+    if (r == own) {
+      move_rows(c, made, lent.first - got.first, image, lent.first - mine.first, lent.count, write);
       continue;
     }
-    const Tensor packed = c.arena.empty(with_height(seen.shape(), lent.count), seen.dtype(), End::high);
-    group_->receive(packed.flat(), r, c.stream).wait(c.stream);
-    move_rows(c, home, lent.first - mine.first, packed, 0, lent.count, Write::accumulate);
+    const Tensor received = packed(lent);
+    group_->receive(received.flat(), static_cast<int>(r), c.stream).wait(c.stream);
+    move_rows(c, made, lent.first - got.first, received, 0, lent.count, write);
   }
-  return home;
+  return made;
 }
 
 }  // namespace quadrille

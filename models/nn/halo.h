@@ -26,7 +26,7 @@ class Halo {
   Tensor give_back(Context&, const Tensor& wanted) const;
 
  private:
-  Slice common(int holder, int wanter) const;
+  Tensor exchange(Context&, const Tensor&, const std::vector<Slice>& from, const std::vector<Slice>& to, Write) const;
   Communicator* group_;
   std::vector<Slice> held_, wanted_;
   int own_;

@@ -155,6 +155,13 @@ std::vector<Parameter*> Tape::note_debts() {
   return used;
 }
 
+MeshAxes Tape::where_split(const States& s, Axis along) const {
+  MeshAxes axes = 0;
+  for (int m = 0; m < context_.mesh().axes(); ++m)
+    if (on(s, m) == State{Kind::split, along}) axes |= bit(m);
+  return axes;
+}
+
 MeshAxes Tape::where(Var v, Kind kind) const {
   MeshAxes axes = 0;
   for (int m = 0; m < context_.mesh().axes(); ++m)

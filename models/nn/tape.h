@@ -219,6 +219,7 @@ class Tape {
   Communicator& group(MeshAxes, bool early) const;
   [[noreturn]] void refuse(const std::string&) const;
   MeshAxes where(Var, Kind) const;
+  MeshAxes where_split(const States&, Axis) const;
 
   // addresses and bills
   std::int64_t first_of(const Dims&, const States&, Axis) const;

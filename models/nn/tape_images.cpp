@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "kernels/bills.h"
 #include "models/nn/tape.h"
 
 namespace quadrille {
@@ -48,17 +49,12 @@ Var Tape::image(std::string_view field) {
 // Before an op that makes so many rows: where some rank would have none, the height is made whole. Its numbers are then
 // lent to every rank until mean_pixels takes its part again.
 Var Tape::keep_height(Var x, std::int64_t rows) {
-  std::int64_t parts = 1;
-  for (int m = 0; m < context_.mesh().axes(); ++m)
-    if (on(states(x), m) == State{Kind::split, Axis::height}) parts *= context_.mesh().extent(m);
-  return rows < parts ? whole(x, Axis::height) : x;
+  return rows < context_.mesh().extent_of(where_split(states(x), Axis::height)) ? whole(x, Axis::height) : x;
 }
 
 Tape::Reach Tape::reach_of(const Dims& d, const States& s, const Window& w) const {
   Reach reach{{}, {w.kernel, w.kernel, w.stride, w.pad, w.pad, w.pad, w.pad}};
-  MeshAxes over = 0;
-  for (int m = 0; m < context_.mesh().axes(); ++m)
-    if (on(s, m) == State{Kind::split, Axis::height}) over |= bit(m);
+  const MeshAxes over = where_split(s, Axis::height);
   if (!over) return reach;
   const Dim in = d[kHeight], out{Axis::height, w.over(in.extent)};
   std::vector<Slice> held, wanted;
@@ -110,8 +106,8 @@ Var Tape::conv(Var x, Var w, Dim made, const Window& window) {
   record(y, [this, x, w, y, seen, reach, first_crossing, last_crossing] {
     const Tensor dy = std::exchange(value(y).g, {}), weight = now(w);
     if (value(x).constant) {
-      const double flops = 2.0 * static_cast<double>(dy.count()) * static_cast<double>(weight.shape().count(0, 3));
-      bill("conv dx", {.flops = 0, .skipped = flops, .recomputed = 0, .bytes = 0}, states(x), states(w));
+      bill("conv dx", {.flops = 0, .skipped = conv_flops(dy, weight), .recomputed = 0, .bytes = 0}, states(x),
+           states(w));
     } else if (reach.halo) {
       const Tensor reached = fresh(seen.shape(), seen.dtype(), End::high);
       bill("conv dx", context_.ops.conv_backward_input(context_.stream, reached, dy, weight, reach.how, Write::replace),
@@ -155,8 +151,7 @@ Tape::Span Tape::span_of(Var x, std::int64_t groups) const {
   if (micro_.training && micro_.rows % groups != 0)
     refuse(fmt::format("a micro-batch of {} rows cannot be cut into the {} equal groups of model.norm_groups",
                        micro_.rows, groups));
-  for (int m = 0; m < context_.mesh().axes(); ++m)
-    if (on(states(x), m) == State{Kind::split, Axis::height}) span.shared |= bit(m);
+  span.shared |= where_split(states(x), Axis::height);
   return span;
 }
 

@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <numeric>
 
@@ -324,12 +323,11 @@ LawLayout LawSpace::layout(const Choice& choice) const {
   LawLayout layout;
   layout.name = text(choice, false), layout.serial_name = text(choice, true);
   layout.backend = backends_[choice[kDType]];
-  constexpr std::array kBounds = {&kBoundsF32, &kBoundsF64};
-  layout.bounds = choice[kDType] < 2 ? *kBounds[static_cast<std::size_t>(choice[kDType])] : model_.bf16;
   Workload& w = layout.serial;
   w.model = model(choice);
   const bool parts = model_.rows_matter && micro_batches(choice) > 1;
   w.training = training(choice, parts ? size_.batch / micro_batches(choice) : 0);
+  layout.bounds = w.training.dtype == DType::bf16 ? model_.bf16 : bounds_of(w.training.dtype);
   w.strategy = Json::object();
   w.seed = kSeed;
   w.vocabulary = kLawVocabulary;
