@@ -45,10 +45,10 @@ std::span<T> row_of(std::vector<T>& values, std::int64_t row, const Field& field
 
 }  // namespace
 
-const std::vector<std::int32_t>& Batch::integers(std::string_view field) const {
+const std::vector<std::int32_t>& Batch::integers(std::string_view field) const& {
   return fields[find(fields, field, DType::i32)].integers;
 }
-const std::vector<float>& Batch::numbers(std::string_view field) const {
+const std::vector<float>& Batch::numbers(std::string_view field) const& {
   return fields[find(fields, field, DType::f32)].numbers;
 }
 

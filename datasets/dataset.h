@@ -29,9 +29,11 @@ struct Batch {
   std::int64_t first_row = 0, rows = 0;
   std::int64_t padded_rows = 0;  // past the end of the data: integers are -1, other numbers 0
   std::vector<FieldRows> fields;
-  // Throw Error naming the fields there are.
-  const std::vector<std::int32_t>& integers(std::string_view field) const;
-  const std::vector<float>& numbers(std::string_view field) const;
+  // Throw Error naming the fields there are. Of a batch about to go: a copy.
+  const std::vector<std::int32_t>& integers(std::string_view field) const&;
+  const std::vector<float>& numbers(std::string_view field) const&;
+  std::vector<std::int32_t> integers(std::string_view field) const&& { return integers(field); }
+  std::vector<float> numbers(std::string_view field) const&& { return numbers(field); }
 };
 
 // Room for the numbers of one row of a batch. Different rows may be filled by different threads.

@@ -154,6 +154,12 @@ inline Cost bill_cross_entropy_sums(const Tensor& sums, const Tensor& logits, co
 inline Cost bill_cross_entropy_loss(const Tensor& loss, const Tensor& sums, const Tensor& max, const Tensor& labels) {
   return traffic(2 * bytes_of({&loss}) + bytes_of({&sums, &max, &labels}));
 }
+inline Cost bill_label_matches(const Tensor& matches, const Tensor& logits, const Tensor& max, const Tensor& labels) {
+  return traffic(bytes_of({&matches, &logits, &max, &labels}));
+}
+inline Cost bill_count_correct(const Tensor& correct, const Tensor& matches, const Tensor& labels) {
+  return traffic(2 * bytes_of({&correct}) + bytes_of({&matches, &labels}));
+}
 inline Cost bill_cross_entropy_backward(const Tensor& dlogits, const Tensor& logits, const Tensor& max,
                                         const Tensor& sums, const Tensor& labels) {
   return traffic(bytes_of({&dlogits, &logits, &max, &sums, &labels}));

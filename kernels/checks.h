@@ -71,6 +71,10 @@ Extents check_cross_entropy_sums(const Stream&, const Tensor& sums, const Tensor
 std::int64_t check_cross_entropy_loss(const Stream&, const Tensor& loss, const Tensor& sums, const Tensor& max,
                                       const Tensor& labels,
                                       const CrossEntropy&);  // rows
+Extents check_label_matches(const Stream&, const Tensor& matches, const Tensor& logits, const Tensor& max,
+                            const Tensor& labels, const CrossEntropy&);
+std::int64_t check_count_correct(const Stream&, const Tensor& correct, const Tensor& matches,
+                                 const Tensor& labels);  // rows
 Extents check_cross_entropy_backward(const Stream&, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
                                      const Tensor& sums, const Tensor& labels, const CrossEntropy&);
 // For back ends that can read labels: one beyond the vocabulary would otherwise give a wrong loss silently.

@@ -180,6 +180,14 @@ class EmulatedBf16 : public Ops {
                           const Tensor& labels, const CrossEntropy& how) const override {
     return run(stream, &Ops::cross_entropy_loss, Out{loss, true}, In{sums}, In{max}, In{labels}, how);
   }
+  Cost label_matches(Stream& stream, const Tensor& matches, const Tensor& logits, const Tensor& max,
+                     const Tensor& labels, const CrossEntropy& how) const override {
+    return run(stream, &Ops::label_matches, Out{matches}, In{logits}, In{max}, In{labels}, how);
+  }
+  Cost count_correct(Stream& stream, const Tensor& correct, const Tensor& matches,
+                     const Tensor& labels) const override {
+    return run(stream, &Ops::count_correct, Out{correct, true}, In{matches}, In{labels});
+  }
   Cost cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
                               const Tensor& sums, const Tensor& labels, const CrossEntropy& how) const override {
     return run(stream, &Ops::cross_entropy_backward, Out{dlogits}, In{logits}, In{max}, In{sums}, In{labels}, how);

@@ -240,6 +240,13 @@ class Ops {
                                   const Tensor& labels_R, const CrossEntropy&) const = 0;
   virtual Cost cross_entropy_loss(Stream&, const Tensor& loss_2 /* f64: += Σ loss, += count */, const Tensor& sums_R3,
                                   const Tensor& max_R, const Tensor& labels_R, const CrossEntropy&) const = 0;
+  // How often the label has the largest logit, for evaluations. matches: f64 [rows, 2] = words held whose logit is max
+  // (which is that of all ranks), and 1 if the label is one of them. Added over the vocabulary's ranks; then correct +=
+  // Σ matches[1] / matches[0] over the rows that count, so that k equal largest logits share what is right.
+  virtual Cost label_matches(Stream&, const Tensor& matches_R2, const Tensor& logits_RV, const Tensor& max_R,
+                             const Tensor& labels_R, const CrossEntropy&) const = 0;
+  virtual Cost count_correct(Stream&, const Tensor& correct_1 /* f64 */, const Tensor& matches_R2,
+                             const Tensor& labels_R) const = 0;
   virtual Cost cross_entropy_backward(Stream&, const Tensor& dlogits_RV /* may be logits */, const Tensor& logits_RV,
                                       const Tensor& max_R, const Tensor& sums_R3, const Tensor& labels_R,
                                       const CrossEntropy&) const = 0;

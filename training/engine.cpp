@@ -216,6 +216,7 @@ MicroBatch Engine::feed(const std::optional<Batch>& read, std::int64_t rows, std
   micro.first_row = first_row, micro.rows = rows;
   micro.seed = workload_.seed, micro.training = training;
   micro.loss = totals_.rows(0, 2);
+  if (!training) micro.correct = totals_.rows(2, 1);
   for (std::size_t f = 0; f < fields_.size(); ++f) micro.fields.emplace_back(fields_[f].name, fed[f]);
   if (device_.holds_numbers() && read) {
     Staged& staged = staged_[next_staged_++ % staged_.size()];
@@ -452,6 +453,7 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
   stream_->synchronize();
   report.loss_sum = host_totals_.host<double>()[0];
   report.labels = host_totals_.host<double>()[1];
+  report.correct = host_totals_.host<double>()[2];
   report.units = data->units();
   report.quality = report.loss_sum / report.units;
   report.seconds = evaluation_ledger_.now() - begin;

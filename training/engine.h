@@ -100,7 +100,7 @@ class Engine {
       backwards_;  // of activations, and apart from them of gradients; where there are stages
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<Optimizer> optimizer_;
-  Tensor totals_, host_totals_;  // f64 [3]: Σ loss, Σ count, Σ g²
+  Tensor totals_, host_totals_;  // f64 [3]: Σ loss, Σ count, Σ g² (evaluations: correct labels)
   // A phase of a step, as the stream goes through it.
   struct Phase {
     std::string_view name;

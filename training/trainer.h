@@ -34,6 +34,7 @@ struct StepReport {
 struct EvaluationReport {
   double loss_sum = 0;  // nats over all counted labels
   double labels = 0;
+  double correct = 0;  // of them; k equal largest logits share one
   double units = 0;    // Dataset::units()
   double quality = 0;  // loss_sum / units: nats per character (or token)
   double seconds = 0;

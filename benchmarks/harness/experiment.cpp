@@ -134,7 +134,10 @@ void apply_set(Json& document, const std::string& set, std::vector<std::string>&
   require(!within(key, "name") && !within(key, "description"),
           "--set {}: a suite's name and description stand for its file; copy the file to run it under another name",
           set);
-  require(key != "mesh", "--set {}: a mesh is changed axis by axis: use --set mesh.NAME=EXTENT", set);
+  require(
+      key != "mesh",
+      "--set {}: a mesh is a list of axes and is changed axis by axis: use --set mesh.NAME=EXTENT, e.g. --set mesh.x=4",
+      set);
   if (within(key, "mesh")) require_mesh_axis(document.at("strategy"), set, key.substr(5));
   const Json before = document;
   set_by_path(document, set.starts_with("mesh.") ? "strategy." + set : set);  // short for the strategy's mesh
@@ -188,9 +191,9 @@ void check_metric(const Experiment& experiment, Problems& problems) {
   }
   if (!experiment.run.target) return;
   const std::string metric = "nats_per_" + experiment.data.evaluate->unit();
-  if (experiment.run.target->metric != metric)
-    problems.add(fmt::format("run.target.metric is '{}', but this data set is measured in {}",
-                             experiment.run.target->metric, metric));
+  if (experiment.run.target->metric != metric && experiment.run.target->metric != kAccuracy)
+    problems.add(fmt::format("run.target.metric is '{}', but this data set is measured in {} or in {}",
+                             experiment.run.target->metric, metric, kAccuracy));
 }
 
 // What this back end cannot do is known before a rank exists, and as true of a plan as of a run.

@@ -10,6 +10,17 @@
 
 namespace quadrille {
 
+std::string metric_of(const std::optional<Target>& target, const std::string& unit) {
+  if (target) return target->metric;
+  return unit == "image" ? std::string(kAccuracy) : "nats_per_" + unit;
+}
+
+std::string quality_text(const std::string& metric, double quality) {
+  constexpr std::string_view kNats = "nats_per_";
+  if (metric == kAccuracy) return fmt::format("accuracy {:.2f} %", 100 * quality);
+  return fmt::format("{:.4f} nats per {}", quality, metric.starts_with(kNats) ? metric.substr(kNats.size()) : metric);
+}
+
 template <class V>
 void fields(V& v, Target& x) {
   v("metric", x.metric), v("value", x.value), v("direction", x.direction);
@@ -23,7 +34,7 @@ template <class V>
 void fields(V& v, EvaluationLine& x) {
   v("step", x.step), v("samples", x.samples), v("quality", x.quality), v("loss_sum", x.loss_sum), v("labels", x.labels);
   v("units", x.units), v("seconds", x.seconds), v("seconds_since_run_start", x.seconds_since_run_start);
-  v("reached", x.reached);
+  v("reached", x.reached), v("correct", x.correct);
 }
 template <class V>
 void fields(V& v, MemoryReport& x) {

@@ -25,6 +25,11 @@ struct Target {
   bool reached_by(double quality) const { return direction == "at_most" ? quality <= value : quality >= value; }
 };
 
+inline constexpr std::string_view kAccuracy = "accuracy";  // the share of counted labels that are right
+// What quality is measured in: what the target says, else the usual for such data ("accuracy" of images).
+std::string metric_of(const std::optional<Target>&, const std::string& unit);
+std::string quality_text(const std::string& metric, double quality);  // "1.4480 nats per character", "accuracy 91.20 %"
+
 struct StepLine {
   std::int64_t step = 0;
   double seconds = 0, loss = 0, gradient_norm = 0, rate = 0, labels = 0;
@@ -34,6 +39,7 @@ struct StepLine {
 struct EvaluationLine {
   std::int64_t step = 0, samples = 0;  // training steps and samples before it
   double quality = 0, loss_sum = 0, labels = 0, units = 0, seconds = 0;
+  std::optional<double> correct;       // labels; absent in records of older programs
   double seconds_since_run_start = 0;  // when it was known
   bool reached = false;
 };

@@ -53,8 +53,9 @@ std::string headline(const Record& record) {
 std::string quality_line(const Record& record) {
   if (record.evaluations.empty()) return {};
   const EvaluationLine& last = record.evaluations.back();
-  return fmt::format("  quality     {:.4f} nats per {} after step {}, over {} {}s\n", last.quality, record.unit,
-                     last.step, text_grouped(static_cast<long long>(last.units)), record.unit);
+  return fmt::format("  quality     {} after step {}, over {} {}s\n",
+                     quality_text(metric_of(record.target, record.unit), last.quality), last.step,
+                     text_grouped(static_cast<long long>(last.units)), record.unit);
 }
 
 // Whole rows, however many of their labels count.

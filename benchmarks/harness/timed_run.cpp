@@ -166,25 +166,34 @@ void TimedRun::evaluate(std::int64_t done) {
   evaluation_ += Tally::of(p_.ledger) - before;
   evaluation_seconds_ += end - begin;
 
-  EvaluationLine line{done,          samples(done), report.quality, report.loss_sum,
-                      report.labels, report.units,  end - begin,    end - trace_.start_seconds,
-                      false};
   const auto& target = p_.experiment.run.target;
-  line.reached = target && target->reached_by(report.quality);
+  const std::string metric = metric_of(target, set.unit());
+  const double quality = metric == kAccuracy ? report.correct / report.labels : report.quality;
+  EvaluationLine line{done,
+                      samples(done),
+                      quality,
+                      report.loss_sum,
+                      report.labels,
+                      report.units,
+                      end - begin,
+                      report.correct,
+                      end - trace_.start_seconds,
+                      false};
+  line.reached = target && target->reached_by(quality);
   trace_.evaluations.push_back(line);
   if (line.reached) {
     trace_.stop_reason = stop::kTarget;
     trace_.seconds_to_target = line.seconds_since_run_start;
   }
   if (p_.log) {
-    p_.log->eval_stop(report.quality, place(done, end));
+    p_.log->eval_stop(quality, place(done, end));
     log_statistics(done);
     log_block(false, done);
     if (!line.reached && done < steps()) log_block(true, done);
   }
   if (p_.live)
-    p_.live->print(fmt::format("  after step {}: {:.4f} nats per {}{}, evaluated in {}", done, report.quality,
-                               set.unit(), target ? fmt::format(" (target {})", text_number(target->value)) : "",
+    p_.live->print(fmt::format("  after step {}: {}{}, evaluated in {}", done, quality_text(metric, quality),
+                               target ? fmt::format(" (target {})", text_number(target->value)) : "",
                                text_seconds(end - begin)));
   if (!line.reached) logging_seconds_ += p_.clock.seconds() - end;  // the clock of the run has stopped otherwise
 }

@@ -56,6 +56,9 @@ class CudaOps : public Ops {
                           const CrossEntropy&) const override;
   Cost cross_entropy_loss(Stream&, const Tensor& loss, const Tensor& sums, const Tensor& max, const Tensor& labels,
                           const CrossEntropy&) const override;
+  Cost label_matches(Stream&, const Tensor& matches, const Tensor& logits, const Tensor& max, const Tensor& labels,
+                     const CrossEntropy&) const override;
+  Cost count_correct(Stream&, const Tensor& correct, const Tensor& matches, const Tensor& labels) const override;
   Cost cross_entropy_backward(Stream&, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
                               const Tensor& sums, const Tensor& labels, const CrossEntropy&) const override;
   Cost conv(Stream&, const Tensor& out, const Tensor& x, const Tensor& w, const Conv&) const override;

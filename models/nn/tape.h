@@ -31,8 +31,9 @@ struct MicroBatch {
   std::vector<std::pair<std::string, Tensor>> fields;
   std::int64_t step = 0;
   std::uint64_t seed = 0;
-  bool training = true;                       // false: dropout is off, no gradient is wanted
-  Tensor loss;                                // f64 [2]: Σ loss, Σ count are added here
+  bool training = true;  // false: dropout is off, no gradient is wanted
+  Tensor loss;           // f64 [2]: Σ loss, Σ count are added here
+  Tensor correct = {};   // f64 [1], in evaluations: how many counted labels have the largest logit is added here
   Tensor field(std::string_view name) const;  // throws Error naming the fields there are
 };
 

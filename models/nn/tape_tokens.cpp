@@ -141,6 +141,12 @@ void Tape::cross_entropy(Var logits, std::string_view field, double smoothing) {
   context_.ops.cross_entropy_sums(context_.stream, sums, scores, max, labels, spec);
   sum_over(context_, sums, over);
   if (counts) context_.ops.cross_entropy_loss(context_.stream, micro_.loss, sums, max, labels, spec);
+  if (micro_.correct) {
+    const Tensor matches = fresh({labels.count(), 2}, DType::f64);
+    context_.ops.label_matches(context_.stream, matches, scores, max, labels, spec);
+    sum_over(context_, matches, over);
+    if (counts) context_.ops.count_correct(context_.stream, micro_.correct, matches, labels);
+  }
   record({-1}, [this, logits, labels, scores, max, sums, spec] {
     const Tensor& d_logits = scores;  // nobody else reads the logits any more
     context_.ops.cross_entropy_backward(context_.stream, d_logits, scores, max, sums, labels, spec);

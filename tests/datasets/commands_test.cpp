@@ -108,7 +108,7 @@ TEST_F(Commands, CoverageForAnyRanks) {
   expect_parts(message_of([&] {
                  verify_coverage(sets, {1, 500, 2, 1}, quiet);
                }),
-               {"468 windows", "500 x 128 + 1 = 64001 tokens"});
+               {"468 samples", "500 x 128 + 1 = 64001 tokens"});
 }
 
 TEST_F(Commands, ShowTellsTheKindOfFile) {

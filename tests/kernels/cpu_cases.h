@@ -21,6 +21,7 @@ struct Prepared {
 struct LargeCase {
   std::string op, name;
   std::function<Prepared(Bench&)> prepare;
+  bool images = false;  // back ends without convolutions refuse it
   OpCase as_op_case() const;
 };
 const std::vector<LargeCase>& large_cases();

@@ -111,6 +111,10 @@ void add_batch_norms(std::vector<LargeCase>& cases) {
 
 }  // namespace
 
-void add_large_image_cases(std::vector<LargeCase>& cases) { add_convs(cases), add_batch_norms(cases); }
+void add_large_image_cases(std::vector<LargeCase>& cases) {
+  const std::size_t first = cases.size();
+  add_convs(cases), add_batch_norms(cases);
+  for (std::size_t k = first; k < cases.size(); ++k) cases[k].images = true;
+}
 
 }  // namespace quadrille

@@ -214,7 +214,7 @@ TEST(Refusal, AMistypedNameIsToldOnce) {
   EXPECT_FALSE(contains(text, "nothing uses it")) << text;
   EXPECT_FALSE(contains(refusal(R"({"mesh": [["x", 2]], "axes": {"head": "x"}})", 2), "nothing uses it"));
 }
-TEST(Refusal, CountsOfOneAndMeshesWithoutEdges) {
+TEST(Refusal, CountsOfOneAndMeshesWithoutAxes) {
   says(refusal(R"({"mesh": []})", 2), {"table.json:1:", "mesh without axes has 1 place but there are 2 ranks"});
   says(refusal(R"({"mesh": [["a", 2]]})", 1), {"has 2 places but there is 1 rank:"});
 }

@@ -59,7 +59,9 @@ Outcome train_rank(std::unique_ptr<Communicator> world, const Workload& w, const
   outcome.hash = trainer.replica_hash();
   outcome.work = ledger.work();
   outcome.messages = ledger.messages();
-  outcome.evaluation = trainer.evaluate(*held_out).quality;
+  const EvaluationReport report = trainer.evaluate(*held_out);
+  outcome.evaluation = report.quality;
+  if (w.training.dtype == DType::f64) outcome.correct = report.correct;
   read_tensors(trainer, outcome);
   outcome.model_flops_full = trainer.model_flops_full() * steps;
   outcome.memory = trainer.memory();
