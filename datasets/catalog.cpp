@@ -2,6 +2,7 @@
 // The kinds of data a configuration may name.
 #include "core/error.h"
 #include "datasets/synthetic.h"
+#include "datasets/synthetic_images.h"
 #include "datasets/text.h"
 #include "datasets/token_files.h"
 
@@ -16,11 +17,12 @@ Datasets open_datasets(const Json& config, std::int64_t tokens_per_window, const
           "another data set or another model",
           source);
   if (source == "text") return open_text(config, tokens_per_window, data_root);
+  if (source == "synthetic_images") return open_synthetic_images(config);
   if (source == "synthetic") return open_synthetic(config, tokens_per_window);
   if (source == "llmc" || source == "megatron" || source == "nanogpt")
     return open_token_files(config, tokens_per_window, data_root);
-  const std::string near = nearest(source, {"text", "synthetic", "llmc", "megatron", "nanogpt"});
-  fail("data.source (from {}) is \"{}\"; known are text, synthetic, llmc, megatron and nanogpt{}",
+  const std::string near = nearest(source, {"text", "synthetic", "synthetic_images", "llmc", "megatron", "nanogpt"});
+  fail("data.source (from {}) is \"{}\"; known are text, synthetic, synthetic_images, llmc, megatron and nanogpt{}",
        config.at("source").origin(), source, near.empty() ? "" : fmt::format(". Did you mean {}?", near));
 }
 
