@@ -80,6 +80,7 @@ Exit code 6: written, but something that a submission needs is missing; each thi
 
 constexpr const char* kDataFoot = R"(Examples
   quadrille data fetch austen
+  quadrille data fetch fashion_mnist
   quadrille data verify austen
   quadrille data verify --suite gpt_tiny
   quadrille data show austen/emma.txt --count 8

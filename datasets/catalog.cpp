@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kinds of data a configuration may name.
 #include "core/error.h"
+#include "datasets/images.h"
 #include "datasets/synthetic.h"
 #include "datasets/text.h"
 #include "datasets/token_files.h"
@@ -19,8 +20,9 @@ Datasets open_datasets(const Json& config, std::int64_t tokens_per_window, const
   if (source == "synthetic") return open_synthetic(config, tokens_per_window);
   if (source == "llmc" || source == "megatron" || source == "nanogpt")
     return open_token_files(config, tokens_per_window, data_root);
-  const std::string near = nearest(source, {"text", "synthetic", "llmc", "megatron", "nanogpt"});
-  fail("data.source (from {}) is \"{}\"; known are text, synthetic, llmc, megatron and nanogpt{}",
+  if (source == "idx" || source == "cifar10") return open_images(config, data_root);
+  const std::string near = nearest(source, {"text", "synthetic", "llmc", "megatron", "nanogpt", "idx", "cifar10"});
+  fail("data.source (from {}) is \"{}\"; known are text, synthetic, llmc, megatron, nanogpt, idx and cifar10{}",
        config.at("source").origin(), source, near.empty() ? "" : fmt::format(". Did you mean {}?", near));
 }
 
