@@ -30,9 +30,9 @@ ImageSource open_cifar10(const ImageFiles& files, std::int64_t classes) {
   for (const auto& file : files) {
     const std::int64_t bytes = file->content_bytes();
     require(bytes > 0 && bytes % kRecord == 0,
-            "{} holds {} bytes unpacked, {} records of {} and {} more: wanted whole records; it is truncated, bytes "
+            "{} holds {} bytes{}, {} records of {} and {} more: wanted whole records; it is truncated, bytes "
             "follow, or it is no binary file of CIFAR-10",
-            file->path(), bytes, bytes / kRecord, kRecord, bytes % kRecord);
+            file->path(), bytes, file->as_told(), bytes / kRecord, kRecord, bytes % kRecord);
     shape.count += bytes / kRecord;
   }
   return {shape, [files, classes, shape] {

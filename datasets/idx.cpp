@@ -25,8 +25,11 @@ std::vector<std::int64_t> header_of(const ImageFile& file, std::int64_t rank) {
 
 void require_size(const ImageFile& file, const std::vector<std::int64_t>& dimensions, std::string_view what) {
   const std::int64_t wanted = idx_bytes(dimensions), found = file.content_bytes();
-  require(found == wanted, "{} holds {} bytes unpacked; its header promises {} {}, that is {}: {}", file.path(), found,
-          dimensions[0], what, wanted, found < wanted ? "it is truncated" : "bytes follow the data");
+  const std::string_view cause = !file.as_told().empty() ? "it is truncated or damaged, or bytes follow the data"
+                                 : found < wanted        ? "it is truncated"
+                                                         : "bytes follow the data";
+  require(found == wanted, "{} holds {} bytes{}; its header promises {} {}, that is {}: {}", file.path(), found,
+          file.as_told(), dimensions[0], what, wanted, cause);
 }
 
 ImageBytes load(const ImageFile& images, const ImageFile& labels, std::int64_t classes) {

@@ -26,6 +26,8 @@ ImageFile::ImageFile(std::string directory, const std::string& name)
 
 bool ImageFile::packed() const { return file_.text().starts_with("\x1f\x8b"); }
 
+std::string_view ImageFile::as_told() const { return packed() ? " unpacked, as its last four bytes say" : ""; }
+
 std::int64_t ImageFile::content_bytes() const {
   if (!packed()) return file_.size();
   constexpr std::size_t kLeast = 18;  // header and trailer

@@ -22,6 +22,8 @@ class ImageFile {
   // Throws Error: missing, empty, not of the size that the folder's manifest says.
   ImageFile(std::string directory, const std::string& name);
   const std::string& path() const { return file_.path(); }
+  // What the size is told from, for messages: "" or " unpacked, as its last four bytes say".
+  std::string_view as_told() const;
   // Unpacked. A gzip file says it in its last four bytes, modulo 2^32 (RFC 1952); content() proves it.
   std::int64_t content_bytes() const;
   std::string start(std::size_t bytes) const;  // of the content; fewer when there are fewer
