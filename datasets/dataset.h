@@ -95,6 +95,8 @@ void require_one_batch(const Dataset&, std::int64_t batch_size);
 //   {"source": "llmc" | "megatron" | "nanogpt", "directory": ..., "train": "x.bin", "evaluate": "y.bin", "vocabulary":
 //   50257}
 //   {"source": "synthetic", "vocabulary": 32, ...}   (synthetic.h)
+//   {"source": "bert_text" | "bert_tfrecord", ...}   (bert.h)
+//   {"source": "pairs", ...}   (pairs.h)
 //   {"source": "idx" | "cifar10", "directory": ..., "train": [...], "evaluate": [...], "classes": 10, ...}   (images.h)
 // "evaluate" may be left out (null below), except that synthetic text always has it. Characters are what text is
 // measured in (all characters of the labels), whatever the tokenizer; tokens where only ids are known.

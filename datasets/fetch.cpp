@@ -13,6 +13,7 @@
 #include "datasets/manifest.h"
 #include "datasets/mapped_file.h"
 #include "datasets/package.h"
+#include "datasets/recipe.h"
 #include "datasets/sha256.h"
 
 namespace quadrille {
@@ -23,11 +24,11 @@ namespace fs = std::filesystem;
 std::vector<Corpus> corpora() { return {austen_corpus(), fashion_mnist_corpus()}; }
 
 Corpus corpus_named(const std::string& name) {
-  std::string known;
   for (Corpus& corpus : corpora()) {
     if (corpus.name == name) return std::move(corpus);
-    known += (known.empty() ? "" : ", ") + corpus.name;
   }
+  std::string known;
+  for (const std::string& other : fetchable()) known += (known.empty() ? "" : ", ") + other;
   const std::string near = nearest(name, fetchable());
   fail("no corpus is named \"{}\"; known: {}{}", name, known,
        near.empty() ? "" : fmt::format(". Did you mean {}?", near));
@@ -148,10 +149,14 @@ Json existing(const Corpus& corpus, const std::string& folder) {
 std::vector<std::string> fetchable() {
   std::vector<std::string> names;
   for (const Corpus& corpus : corpora()) names.push_back(corpus.name);
+  for (const Recipe& recipe : recipes()) names.push_back(recipe.name);
   return names;
 }
 
 Fetched fetch_data(const FetchOptions& options, const Progress& progress) {
+  for (const Recipe& recipe : recipes()) {
+    if (recipe.name == options.name) return fetch_recipe(recipe, options, progress);
+  }
   const Corpus corpus = corpus_named(options.name);
   Fetched result;
   result.directory = (fs::path(options.data_root) / options.name).lexically_normal().string();

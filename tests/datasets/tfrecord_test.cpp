@@ -55,12 +55,13 @@ TEST(TfRecord, PackedByGzip) {
 
 TEST(TfRecord, NumbersPackedOrNot) {
   const std::string minus_one = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
-  const std::string message =
-      piece(1, feature("packed", piece(3, piece(1, std::string("\x01\xac\x02", 3) + minus_one))) +
-                   feature("single", piece(3, std::string("\x08\x01\x08\xac\x02", 5) + "\x08" + minus_one)) +
-                   feature("mixed", piece(3, std::string("\x08\x07", 2) + piece(1, "\x08"))) +
-                   feature("real", piece(2, "\x0d" + raw<float>({1.5f}) + piece(1, raw<float>({-2.0f})))) +
-                   feature("text", piece(1, piece(1, "ab") + piece(1, ""))) + feature("none", ""));
+  const std::string message = piece(
+      1, feature("packed", piece(3, piece(1, std::string("\x01\xac\x02", 3) + minus_one))) +
+             feature("single", piece(3, std::string("\x08\x01\x08\xac\x02", 5) + std::string(1, 8).append(minus_one))) +
+             feature("mixed", piece(3, std::string("\x08\x07", 2) + piece(1, "\x08"))) +
+             feature("real",
+                     piece(2, std::string(1, 13).append(raw<float>({1.5f})).append(piece(1, raw<float>({-2.0f}))))) +
+             feature("text", piece(1, piece(1, "ab") + piece(1, ""))) + feature("none", ""));
   const Example example = parse_example(message, "x");
   using Integers = std::vector<std::int64_t>;
   EXPECT_EQ(integers_of(example, "packed", "x"), (Integers{1, 300, -1}));
