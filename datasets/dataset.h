@@ -96,6 +96,9 @@ void require_one_batch(const Dataset&, std::int64_t batch_size);
 //   50257}
 //   {"source": "synthetic", "vocabulary": 32, ...}   (synthetic.h)
 //   {"source": "synthetic_images", "height": 32, ...}   (synthetic_images.h)
+//   {"source": "bert_text" | "bert_tfrecord", ...}   (bert.h)
+//   {"source": "pairs", ...}   (pairs.h)
+//   {"source": "idx" | "cifar10", "directory": ..., "train": [...], "evaluate": [...], "classes": 10, ...}   (images.h)
 // "evaluate" may be left out (null below), except that synthetic text always has it. Characters are what text is
 // measured in (all characters of the labels), whatever the tokenizer; tokens where only ids are known.
 struct Datasets {

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "datasets/commands.h"
+#include "datasets/images.h"
 #include "datasets/manifest.h"
 #include "datasets/mapped_file.h"
 #include "datasets/token_files.h"
@@ -39,6 +40,17 @@ void check_llmc(const std::string& path, const Json& entry) {
   require(entry.at("byte_order").string() == "little", "{}: its manifest says byte order {}, wanted little", path,
           entry.at("byte_order").string());
   FileTokens({file.piece}, file.type, entry.at("vocabulary").integer(), Json()).scan();
+}
+
+void check_idx(const std::string& path, const Json& entry) {
+  std::vector<std::int64_t> wanted;
+  for (const Json& dimension : entry.at("shape").items()) wanted.push_back(dimension.integer());
+  const fs::path file(path);
+  const std::string content = ImageFile(file.parent_path().string(), file.filename().string()).content();
+  const auto found = idx_dimensions(content, static_cast<std::int64_t>(wanted.size()), path);
+  require(found == wanted, "{} has other dimensions than its manifest says", path);
+  require(static_cast<std::int64_t>(content.size()) == idx_bytes(found), "{} holds {} bytes unpacked, {} were wanted",
+          path, content.size(), idx_bytes(found));
 }
 
 // How often each sample of each epoch comes up when all ranks walk their rows, step by step.
@@ -86,8 +98,9 @@ Json verify_directory(const std::string& directory, const Progress& progress) {
     const std::string path = (fs::path(directory) / name).string();
     check_against_entry(directory, entry);
     const std::string kind = entry.at("kind").string();
-    require(kind == "text" || kind == "llmc", "{}: {} is of an unknown kind \"{}\"", directory, name, kind);
-    kind == "text" ? check_text(path, entry) : check_llmc(path, entry);
+    require(kind == "text" || kind == "llmc" || kind == "idx", "{}: {} is of an unknown kind \"{}\"", directory, name,
+            kind);
+    (kind == "text" ? check_text : kind == "llmc" ? check_llmc : check_idx)(path, entry);
     progress(fmt::format("{}: {} bytes, checksum and content as the manifest says", path, entry.at("bytes").integer()));
     files.push(name);
   }
