@@ -23,6 +23,7 @@ int compare_command(const CompareOptions&);
 int data_command(const DataOptions&);
 int check_command(const CheckOptions&, const WrapWorld& wrap);
 int log_check_command(const LogCheckOptions&);
+int bleu_command(const BleuOptions&);
 int package_command(const SubmissionOptions&);
 int list_command(const std::string& what);  // empty: everything
 int info_command();

@@ -78,8 +78,13 @@ constexpr const char* kPackageFoot = R"(Example
   quadrille package results/mine --out results/package --submitter "Example Institute"
 Exit code 6: written, but something that a submission needs is missing; each thing is named. docs/rules.md)";
 
+constexpr const char* kBleuFoot = R"(Example
+  quadrille bleu --hypotheses out.txt --references data/libreoffice_help/test.de.txt
+Plain detokenised text, a sentence a line. What is computed: docs/metrics.md)";
+
 constexpr const char* kDataFoot = R"(Examples
   quadrille data fetch austen
+  quadrille data fetch fashion_mnist
   quadrille data verify austen
   quadrille data verify --suite gpt_tiny
   quadrille data show austen/emma.txt --count 8
@@ -263,6 +268,12 @@ void add_log_check(CLI::App& app, LogCheckOptions& check) {
       ->required();
 }
 
+void add_bleu(CLI::App& app, BleuOptions& bleu) {
+  app.add_option("--hypotheses", bleu.hypotheses, "what was translated, a sentence a line")->required();
+  app.add_option("--references", bleu.references, "what was wanted, line by line")->required();
+  app.add_flag("--lowercase", bleu.lower, "make letters small first (case:lc)");
+}
+
 void add_package(CLI::App& app, SubmissionOptions& package) {
   app.add_option("folders", package.folders, "folders that hold result_0.txt, result_1.txt, ...")->required();
   app.add_option("--out", package.out, "a folder that is new or empty")->required();
@@ -318,12 +329,20 @@ Options read_options(int count, const char* const* words) {
   CLI::App* check = app.add_subcommand("check", "is every layout of a toy model equal to the serial run?");
   CLI::App* log_check = app.add_subcommand("log-check", "does an event log say all that a rule set wants?");
   CLI::App* package = app.add_subcommand("package", "runs as the tree of a submission, and what it lacks");
+  CLI::App* bleu = app.add_subcommand("bleu", "BLEU of translations against references, with its signature");
   CLI::App* list = app.add_subcommand("list", "suites, strategies, models, data sets and rule sets");
   CLI::App* info = app.add_subcommand("info", "this machine, and what this program was built with");
-  const std::vector<std::pair<CLI::App*, const char*>> feet = {
-      {run, kRunFoot},   {plan, kPlanFoot},   {score, kScoreFoot},        {compare, kCompareFoot},
-      {data, kDataFoot}, {check, kCheckFoot}, {log_check, kLogCheckFoot}, {package, kPackageFoot},
-      {list, ""},        {info, ""}};
+  const std::vector<std::pair<CLI::App*, const char*>> feet = {{run, kRunFoot},
+                                                               {plan, kPlanFoot},
+                                                               {score, kScoreFoot},
+                                                               {compare, kCompareFoot},
+                                                               {data, kDataFoot},
+                                                               {check, kCheckFoot},
+                                                               {log_check, kLogCheckFoot},
+                                                               {package, kPackageFoot},
+                                                               {bleu, kBleuFoot},
+                                                               {list, ""},
+                                                               {info, ""}};
   for (const auto& [verb, foot] : feet) verb->footer(foot);
   add_run_options(*run, options.run, false);
   RunOptions planned;
@@ -334,6 +353,7 @@ Options read_options(int count, const char* const* words) {
   add_check(*check, options.check);
   add_log_check(*log_check, options.log_check);
   add_package(*package, options.package);
+  add_bleu(*bleu, options.bleu);
   list->add_option("what", options.list, "only suites, strategies, models, data or rulesets")
       ->check(CLI::IsMember({"suites", "strategies", "models", "data", "rulesets"}));
 
@@ -359,6 +379,7 @@ Options read_options(int count, const char* const* words) {
   if (check->parsed()) options.verb = Verb::check;
   if (log_check->parsed()) options.verb = Verb::log_check;
   if (package->parsed()) options.verb = Verb::package;
+  if (bleu->parsed()) options.verb = Verb::bleu;
   if (list->parsed()) options.verb = Verb::list;
   if (info->parsed()) options.verb = Verb::info;
   return options;

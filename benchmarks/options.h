@@ -73,7 +73,12 @@ struct LogCheckOptions {
   std::string ruleset;
 };
 
-enum class Verb : std::uint8_t { none, run, plan, score, compare, check, log_check, package, data, list, info };
+struct BleuOptions {
+  std::string hypotheses, references;
+  bool lower = false;
+};
+
+enum class Verb : std::uint8_t { none, run, plan, score, compare, check, log_check, package, data, bleu, list, info };
 
 struct Options {
   Verb verb = Verb::none;  // none: the text has been printed, leave with `exit`
@@ -85,6 +90,7 @@ struct Options {
   LogCheckOptions log_check;
   SubmissionOptions package;
   DataOptions data;
+  BleuOptions bleu;
   std::string list;  // "strategies"; empty: everything
   std::vector<std::string> score_folders;
 };

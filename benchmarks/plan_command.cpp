@@ -45,7 +45,7 @@ std::string configuration_text(const Experiment& experiment) {
 std::string shard_text(const Experiment& experiment, const std::vector<MeshAxis>& mesh) {
   const auto model = describe_model(experiment.workload.model, experiment.workload.vocabulary);
   std::vector<std::pair<std::string, std::int64_t>> axes = {{"batch", experiment.workload.training.batch_size}};
-  axes.emplace_back("sequence", experiment.tokens);
+  if (experiment.tokens > 0) axes.emplace_back("sequence", experiment.tokens);
   std::set<std::string> seen;
   for (const Requirement& need : model->requirements()) {
     const std::string key = need.key.substr(need.key.rfind('.') + 1);
@@ -190,6 +190,7 @@ int plan_command(const RunOptions& options) {
              mesh_text(axes), experiment.backend);
   if (const std::string note = strategy_note(experiment.workload.strategy); !note.empty())
     experiment.notes.push_back(note);
+  for (const std::string& note : forecasts.front().second.notes) experiment.notes.push_back(note);
   for (const std::string& note : experiment.notes) fmt::print("  note: {}\n\n", note);
   fmt::print("{}\n{}\n{}{}{}\n{}\n{}\n", configuration_text(experiment), shard_text(experiment, mesh),
              store_text(experiment.workload.strategy), pipeline_section(forecasts.front().second.pipeline),

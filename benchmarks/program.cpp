@@ -46,6 +46,8 @@ int run_verb(const Options& options, const RunClock& clock, std::atomic<bool>& b
       return log_check_command(options.log_check);
     case Verb::package:
       return package_command(options.package);
+    case Verb::bleu:
+      return bleu_command(options.bleu);
     case Verb::list:
       return list_command(options.list);
     case Verb::info:

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which window stands in which row of which step. Pure functions: nothing here knows ranks, so the rows of a slice are
+// Which sample stands in which row of which step. Pure functions: nothing here knows ranks, so the rows of a slice are
 // the slice of the rows. Used by the feeder of the trainer and, to prove coverage, by `data verify`.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "core/error.h"
 #include "datasets/dataset.h"
@@ -10,30 +11,72 @@
 namespace quadrille {
 namespace {
 
-Batch empty_batch(const Dataset& data, Slice rows) {
+Batch room_for(const Dataset& data, Slice rows) {
   require(rows.first >= 0 && rows.count >= 0, "rows [{}, {}) of a batch: both ends must be 0 or more", rows.first,
           rows.end());
   Batch batch;
   batch.first_row = rows.first;
   batch.rows = rows.count;
-  batch.tokens = data.tokens();
-  batch.ids.resize(static_cast<std::size_t>(rows.count * batch.tokens));
-  batch.labels.resize(batch.ids.size());
+  for (Field& field : data.fields()) {
+    const auto count = static_cast<std::size_t>(rows.count * field.shape.count());
+    require(field.type == DType::i32 || field.type == DType::f32, "field \"{}\" of a row is {}: wanted i32 or f32",
+            field.name, name_of(field.type));
+    FieldRows& made = batch.fields.emplace_back();
+    field.type == DType::i32 ? made.integers.resize(count) : made.numbers.resize(count);
+    made.field = std::move(field);
+  }
   return batch;
 }
 
-std::span<std::int32_t> row_of(std::vector<std::int32_t>& values, std::int64_t row, std::int64_t tokens) {
-  return std::span(values).subspan(static_cast<std::size_t>(row * tokens), static_cast<std::size_t>(tokens));
+std::size_t find(const std::vector<FieldRows>& all, std::string_view name, DType type) {
+  Fields known;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].field.name == name && all[i].field.type == type) return i;
+    known.push_back(all[i].field);
+  }
+  fail("no field \"{}\" of {} in a row; there are: {}", name, name_of(type), text_of(known));
+}
+
+template <class T>
+std::span<T> row_of(std::vector<T>& values, std::int64_t row, const Field& field) {
+  const auto n = static_cast<std::size_t>(field.shape.count());
+  return std::span(values).subspan(static_cast<std::size_t>(row) * n, n);
 }
 
 }  // namespace
 
-Window training_window(std::int64_t windows, std::uint64_t seed, std::int64_t sample) {
-  require(windows > 0 && sample >= 0,
-          "training sample {} of a set of {} windows: wanted 0 or more of at least one window", sample, windows);
-  const std::int64_t epoch = sample / windows;
+const std::vector<std::int32_t>& Batch::integers(std::string_view field) const& {
+  return fields[find(fields, field, DType::i32)].integers;
+}
+const std::vector<float>& Batch::numbers(std::string_view field) const& {
+  return fields[find(fields, field, DType::f32)].numbers;
+}
+
+std::span<std::int32_t> Row::integers(std::string_view field) const {
+  FieldRows& f = batch_.fields[find(batch_.fields, field, DType::i32)];
+  return row_of(f.integers, row_, f.field);
+}
+std::span<float> Row::numbers(std::string_view field) const {
+  FieldRows& f = batch_.fields[find(batch_.fields, field, DType::f32)];
+  return row_of(f.numbers, row_, f.field);
+}
+
+void Row::pad() const {
+  for (FieldRows& f : batch_.fields) {
+    if (f.field.type == DType::i32)
+      std::ranges::fill(row_of(f.integers, row_, f.field), -1);
+    else
+      std::ranges::fill(row_of(f.numbers, row_, f.field), 0.0F);
+  }
+}
+
+std::string Dataset::needed(std::int64_t samples) const { return fmt::format("{} samples", samples); }
+
+Sample training_sample(std::int64_t size, std::uint64_t seed, std::int64_t n) {
+  require(size > 0 && n >= 0, "training sample {} of a set of {}: wanted 0 or more of at least one sample", n, size);
+  const std::int64_t epoch = n / size;
   const Key key = key_of(key_of(seed, "epoch order"), static_cast<std::uint64_t>(epoch));
-  return {epoch, Permutation(key, windows)(sample % windows)};
+  return {epoch, Permutation(key, size)(n % size)};
 }
 
 Batch training_batch(const Dataset& data, std::uint64_t seed, std::int64_t step, std::int64_t batch_size, Slice rows) {
@@ -43,39 +86,39 @@ Batch training_batch(const Dataset& data, std::uint64_t seed, std::int64_t step,
           "rows [{}, {}) of a training step that has rows [0, {})", rows.first, rows.end(), batch_size);
   require(step <= (std::numeric_limits<std::int64_t>::max() - batch_size) / batch_size,
           "step {} x {} rows is beyond 64 bits", step, batch_size);
-  Batch batch = empty_batch(data, rows);
+  Batch batch = room_for(data, rows);
   for (std::int64_t row = 0; row < rows.count; ++row) {
-    const Window window = training_window(data.size(), seed, step * batch_size + rows.first + row);
-    data.read(window.epoch, window.index, row_of(batch.ids, row, batch.tokens),
-              row_of(batch.labels, row, batch.tokens));
+    const Sample sample = training_sample(data.size(), seed, step * batch_size + rows.first + row);
+    data.read(sample.epoch, sample.index, Row(batch, row));
   }
   return batch;
 }
 
-Batch evaluation_batch(const Dataset& data, std::int64_t first_window, Slice rows) {
-  require(first_window >= 0, "evaluation from window {}: wanted 0 or more", first_window);
-  Batch batch = empty_batch(data, rows);
+Batch evaluation_batch(const Dataset& data, std::int64_t first_sample, Slice rows) {
+  require(first_sample >= 0, "evaluation from sample {}: wanted 0 or more", first_sample);
+  Batch batch = room_for(data, rows);
   for (std::int64_t row = 0; row < rows.count; ++row) {
-    const std::int64_t window = first_window + rows.first + row;
-    auto ids = row_of(batch.ids, row, batch.tokens), labels = row_of(batch.labels, row, batch.tokens);
-    if (window < data.size()) {
-      data.read(0, window, ids, labels);
+    const std::int64_t sample = first_sample + rows.first + row;
+    if (sample < data.size()) {
+      data.read(0, sample, Row(batch, row));
     } else {
-      std::ranges::fill(ids, 0);
-      std::ranges::fill(labels, -1);
+      Row(batch, row).pad();
       ++batch.padded_rows;
     }
   }
   return batch;
 }
 
+Batch single_sample(const Dataset& data, std::int64_t epoch, std::int64_t index) {
+  Batch batch = room_for(data, {0, 1});
+  data.read(epoch, index, Row(batch, 0));
+  return batch;
+}
+
 void require_one_batch(const Dataset& data, std::int64_t batch_size) {
-  if (data.holds_windows(batch_size)) return;
-  fail(
-      "the training data make {} windows of {} ids; one step takes {} rows, that is {} x {} + 1 = {} tokens. Use more "
-      "data, fewer rows or shorter windows",
-      data.size(), data.tokens(), batch_size, batch_size, data.tokens(),
-      static_cast<double>(batch_size) * static_cast<double>(data.tokens()) + 1);
+  if (data.holds(batch_size)) return;
+  fail("the training data make {} samples; one step takes {} rows, that is {}. Use more data or fewer rows{}",
+       data.size(), batch_size, data.needed(batch_size), data.unit() == "image" ? "" : ", or shorter windows");
 }
 
 }  // namespace quadrille

@@ -15,11 +15,11 @@ namespace quadrille {
 
 using Progress = std::function<void(std::string_view line)>;
 
-// fetch: DATA_ROOT/NAME with its texts and manifest.json, made beside its place and then renamed, so that it is there
+// fetch: DATA_ROOT/NAME with its files and manifest.json, made beside its place and then renamed, so that it is there
 // whole or not at all. Once there and undamaged, nothing is done.
 struct FetchOptions {
   std::string name = "austen";
-  std::string from;  // "" downloads; else a .deb, or a folder (texts, unpacked package, .deb)
+  std::string from;  // "" downloads; else a .deb, or a folder (the files, unpacked package, .deb)
   std::string data_root = "data";
 };
 struct Fetched {
@@ -43,7 +43,8 @@ struct PrepareOptions {
 Json prepare_data(const PrepareOptions&, const Progress&);  // the manifest's entry
 
 // verify: every file of a folder against its manifest (presence, bytes, SHA-256, and what the kind of file adds: UTF-8,
-// characters, alphabet; or tokens, id width, byte order, vocabulary). Returns {"files": [...], "unlisted": [...]}.
+// characters, alphabet; or tokens, id width, byte order, vocabulary; or dimensions). Returns {"files": [...],
+// "unlisted": [...]}.
 Json verify_directory(const std::string& directory, const Progress&);
 // Proves the order of samples by walking it: over all ranks each training window once per epoch, each evaluation label
 // once. Also reads and checks all data. Returns the counts.

@@ -1,63 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples as a pure function of their number. A dataset knows no ranks and no devices: whoever asks for rows [a, b) of
-// step k gets the same numbers whatever the layout. Ids are checked against the vocabulary as they are read.
+// step k gets the same numbers whatever the layout. Ids and labels are checked against the vocabulary as they are read.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/json.h"
 #include "core/random.h"
 #include "core/slice.h"
+#include "datasets/field.h"
 
 namespace quadrille {
 
-// Rows [first_row, first_row + rows) of one micro-batch; each row has `tokens` ids and as many labels (-1: not
-// counted).
-struct Batch {
-  std::int64_t first_row = 0, rows = 0, tokens = 0;
-  std::int64_t padded_rows = 0;           // rows past the end of the data: all labels -1
-  std::vector<std::int32_t> ids, labels;  // [rows, tokens]
+// The numbers of one field, row after row: those of its type, the other array is empty.
+struct FieldRows {
+  Field field;
+  std::vector<std::int32_t> integers;
+  std::vector<float> numbers;
 };
 
-// Text cut into windows of `tokens` ids, the labels being the ids one further on.
+// Rows [first_row, first_row + rows) of one micro-batch. A label of -1 is not counted.
+struct Batch {
+  std::int64_t first_row = 0, rows = 0;
+  std::int64_t padded_rows = 0;  // past the end of the data: integers are -1, other numbers 0
+  std::vector<FieldRows> fields;
+  // Throw Error naming the fields there are. Of a batch about to go: a copy.
+  const std::vector<std::int32_t>& integers(std::string_view field) const&;
+  const std::vector<float>& numbers(std::string_view field) const&;
+  std::vector<std::int32_t> integers(std::string_view field) const&& { return integers(field); }
+  std::vector<float> numbers(std::string_view field) const&& { return numbers(field); }
+};
+
+// Room for the numbers of one row of a batch. Different rows may be filled by different threads.
+class Row {
+ public:
+  Row(Batch& batch, std::int64_t row) : batch_(batch), row_(row) {}
+  std::span<std::int32_t> integers(std::string_view field) const;
+  std::span<float> numbers(std::string_view field) const;
+  void pad() const;
+
+ private:
+  Batch& batch_;
+  std::int64_t row_;
+};
+
 class Dataset {
  public:
   virtual ~Dataset() = default;
-  virtual std::int64_t size() const = 0;  // windows in one pass
-  // Whether one pass has at least so many windows: told from the sizes of files where these decide it. Text whose ids
+  virtual Fields fields() const = 0;      // of a row; one is "labels"
+  virtual std::int64_t size() const = 0;  // samples in one pass
+  // Whether one pass has at least so many samples: told from the sizes of files where these decide it. Text whose ids
   // must be made is otherwise encoded as far as needed, and that is forgotten again: a run does it within its time.
-  virtual bool holds_windows(std::int64_t windows) const { return size() >= windows; }
-  virtual std::int64_t tokens() const = 0;      // ids per window
-  virtual std::int64_t vocabulary() const = 0;  // ids are below this
+  virtual bool holds(std::int64_t samples) const { return size() >= samples; }
+  virtual std::string needed(std::int64_t samples) const;  // what so many would take: "8 x 10 + 1 = 81 tokens"
+  virtual std::int64_t vocabulary() const = 0;             // labels, and ids of words, are below this
   // What the labels of one whole pass stand for, so that nats per token become nats per character: e.g. 466,853.
   // The pass counts labels() labels.
   virtual double units() const = 0;
-  virtual std::string unit() const = 0;     // "character" or "token"
+  virtual std::string unit() const = 0;     // "character", "token" or "image"
   virtual std::int64_t labels() const = 0;  // labels that count in one pass
-  // Window `index` of pass `epoch`. Training sets move the cut from epoch to epoch; epoch 0 starts at token 0.
-  // Throws Error naming file, token position, id and vocabulary when an id is too large.
-  virtual void read(std::int64_t epoch, std::int64_t index, std::span<std::int32_t> ids,
-                    std::span<std::int32_t> labels) const = 0;
+  // Sample `index` of pass `epoch`. Training sets may change a sample from pass to pass: text moves its cut, images
+  // their crop. May be called by several threads at once. Throws Error naming file and place of what is wrong there.
+  virtual void read(std::int64_t epoch, std::int64_t index, const Row&) const = 0;
   // Reads and checks everything once (files below 64 MiB right after the clock starts).
   virtual void scan() const = 0;
   virtual Json description() const = 0;  // files, sizes, checksums, tokenizer: for the record
 };
 
-// Rows `rows` of training step `step` (from 0) with `batch_size` rows a step: sample n = step*batch_size + row is
-// window Permutation(seed, epoch)(n mod size) of epoch n / size, so that each pass sees each window once.
-struct Window {
+// Rows `rows` of training step `step` (from 0) with `batch_size` rows a step: row n = step*batch_size + row is sample
+// Permutation(seed, epoch)(n mod size) of epoch n / size, so that each pass sees each sample once.
+struct Sample {
   std::int64_t epoch = 0, index = 0;
 };
-Window training_window(std::int64_t windows, std::uint64_t seed, std::int64_t sample);
+Sample training_sample(std::int64_t size, std::uint64_t seed, std::int64_t n);
 Batch training_batch(const Dataset&, std::uint64_t seed, std::int64_t step, std::int64_t batch_size, Slice rows);
-// Rows in order, nothing shuffled: row r is window first_window + r; rows past the end are padding.
-Batch evaluation_batch(const Dataset&, std::int64_t first_window, Slice rows);
+// Rows in order, nothing shuffled: row r is sample first_sample + r; rows past the end are padding.
+Batch evaluation_batch(const Dataset&, std::int64_t first_sample, Slice rows);
+Batch single_sample(const Dataset&, std::int64_t epoch, std::int64_t index);
 
-// Throws Error with the equation when one pass holds fewer windows than one step takes. For whoever knows the batch
+// Throws Error with the equation when one pass holds fewer samples than one step takes. For whoever knows the batch
 // size.
 void require_one_batch(const Dataset&, std::int64_t batch_size);
 
@@ -69,6 +95,10 @@ void require_one_batch(const Dataset&, std::int64_t batch_size);
 //   {"source": "llmc" | "megatron" | "nanogpt", "directory": ..., "train": "x.bin", "evaluate": "y.bin", "vocabulary":
 //   50257}
 //   {"source": "synthetic", "vocabulary": 32, ...}   (synthetic.h)
+//   {"source": "synthetic_images", "height": 32, ...}   (synthetic_images.h)
+//   {"source": "bert_text" | "bert_tfrecord", ...}   (bert.h)
+//   {"source": "pairs", ...}   (pairs.h)
+//   {"source": "idx" | "cifar10", "directory": ..., "train": [...], "evaluate": [...], "classes": 10, ...}   (images.h)
 // "evaluate" may be left out (null below), except that synthetic text always has it. Characters are what text is
 // measured in (all characters of the labels), whatever the tokenizer; tokens where only ids are known.
 struct Datasets {
@@ -77,6 +107,7 @@ struct Datasets {
 };
 // `data_root`: where fetched data lies (the --data option, default "data"). Reads names, sizes, headers and manifests;
 // the text itself only where it decides the vocabulary and neither manifest nor cache knows (compact, bpe).
+// `tokens_per_window`: of text; 0 where the model has none.
 Datasets open_datasets(const Json& config, std::int64_t tokens_per_window, const std::string& data_root);
 
 }  // namespace quadrille

@@ -18,4 +18,8 @@ std::map<std::string, std::string> unpack_package(std::string_view, const std::s
   return unpack_package(name, endings);
 }
 
+std::map<std::string, std::string> unpack_tar(const std::string& path, const std::function<bool(std::string_view)>&) {
+  return unpack_package(path, {});
+}
+
 }  // namespace quadrille

@@ -91,4 +91,16 @@ std::map<std::string, std::string> unpack_package(std::string_view package, cons
   return files;
 }
 
+std::map<std::string, std::string> unpack_tar(const std::string& path,
+                                              const std::function<bool(std::string_view)>& wanted) {
+  const MappedFile file(path);
+  require(file.size() > 0, "{} is empty: the package is truncated", path);
+  const Archive archive = open_memory(file.text(), false, path);
+  std::map<std::string, std::string> files;
+  for (std::string at = next_path(archive.get(), path); !at.empty(); at = next_path(archive.get(), path)) {
+    if (wanted(at)) files[at] = content(archive.get(), path);
+  }
+  return files;
+}
+
 }  // namespace quadrille

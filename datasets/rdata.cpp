@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/error.h"
+#include "datasets/inflate.h"
 #include "datasets/mapped_file.h"
 
 namespace quadrille {

@@ -22,7 +22,4 @@ std::vector<RVector> read_r_character_vectors(const std::string& stem);
 // The same from the two files' bytes; `name` stands in messages.
 std::vector<RVector> parse_r_character_vectors(std::string_view rdx, std::string_view rdb, const std::string& name);
 
-// zlib, or its absence (rdata_absent.cpp).
-std::string inflate_bytes(std::string_view compressed, std::size_t limit, const std::string& name);
-
 }  // namespace quadrille

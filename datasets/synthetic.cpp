@@ -24,17 +24,15 @@ class SyntheticWindows : public Dataset {
         vocabulary_(vocabulary),
         description_(std::move(description)) {}
   std::int64_t size() const override { return size_; }
-  std::int64_t tokens() const override { return tokens_; }
+  Fields fields() const override { return text_fields(tokens_); }
   std::int64_t vocabulary() const override { return vocabulary_; }
   double units() const override { return static_cast<double>(labels()); }
   std::string unit() const override { return "token"; }
   std::int64_t labels() const override { return size_ * tokens_; }
-  void read(std::int64_t epoch, std::int64_t index, std::span<std::int32_t> ids,
-            std::span<std::int32_t> labels) const override {
+  void read(std::int64_t epoch, std::int64_t index, const Row& row) const override {
     require(epoch >= 0 && index >= 0 && index < size_,
             "window {} of epoch {} of the synthetic text: it has windows 0 to {}", index, epoch, size_ - 1);
-    require(static_cast<std::int64_t>(ids.size()) == tokens_ && ids.size() == labels.size(),
-            "a window of {} ids read into room for {} and {}", tokens_, ids.size(), labels.size());
+    const auto ids = row.integers("ids"), labels = row.integers("labels");
     std::vector<std::int32_t> all(ids.size() + 1);
     chain_->sample(key_of(key_, static_cast<std::uint64_t>(epoch * size_ + index)), all);
     std::copy(all.begin(), all.end() - 1, ids.begin());

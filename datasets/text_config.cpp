@@ -34,7 +34,7 @@ std::unique_ptr<Dataset> cut(TextFiles files, const TextPlan& plan, bool trainin
   auto source = plan.bytes ? byte_text(std::move(files), plan.tokenizer)
                            : encoded_text(std::move(files), plan.tokenizer, plan.documents, plan.end_of_text);
   auto windows = training ? training_windows(std::move(source), tokens) : evaluation_windows(std::move(source), tokens);
-  if (!windows->holds_windows(1)) windows->size();  // has the message: too short a text is refused here and now
+  if (!windows->holds(1)) windows->size();  // has the message: too short a text is refused here and now
   return windows;
 }
 

@@ -18,7 +18,7 @@ class Tokens {
  public:
   virtual ~Tokens() = default;
   virtual std::int64_t count() const = 0;
-  virtual bool holds(std::int64_t tokens) const { return count() >= tokens; }  // see Dataset::holds_windows
+  virtual bool holds(std::int64_t tokens) const { return count() >= tokens; }  // see Dataset::holds
   virtual std::int64_t vocabulary() const = 0;
   // Ids [first, first + ids.size()), each checked against the vocabulary.
   virtual void read(std::int64_t first, std::span<std::int32_t> ids) const = 0;

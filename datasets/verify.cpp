@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "datasets/commands.h"
+#include "datasets/images.h"
 #include "datasets/manifest.h"
 #include "datasets/mapped_file.h"
 #include "datasets/token_files.h"
@@ -41,25 +42,36 @@ void check_llmc(const std::string& path, const Json& entry) {
   FileTokens({file.piece}, file.type, entry.at("vocabulary").integer(), Json()).scan();
 }
 
-// How often each window of each epoch comes up when all ranks walk their rows, step by step.
+void check_idx(const std::string& path, const Json& entry) {
+  std::vector<std::int64_t> wanted;
+  for (const Json& dimension : entry.at("shape").items()) wanted.push_back(dimension.integer());
+  const fs::path file(path);
+  const std::string content = ImageFile(file.parent_path().string(), file.filename().string()).content();
+  const auto found = idx_dimensions(content, static_cast<std::int64_t>(wanted.size()), path);
+  require(found == wanted, "{} has other dimensions than its manifest says", path);
+  require(static_cast<std::int64_t>(content.size()) == idx_bytes(found), "{} holds {} bytes unpacked, {} were wanted",
+          path, content.size(), idx_bytes(found));
+}
+
+// How often each sample of each epoch comes up when all ranks walk their rows, step by step.
 void walk_training(const Dataset& data, const CoverageOptions& options) {
-  const std::int64_t windows = data.size(), samples = windows * options.epochs;
+  const std::int64_t size = data.size(), samples = size * options.epochs;
   std::vector<std::uint8_t> seen(static_cast<std::size_t>(samples));
   const std::int64_t steps = (samples + options.batch_size - 1) / options.batch_size;
   for (std::int64_t step = 0; step < steps; ++step) {
     for (std::int64_t rank = 0; rank < options.ranks; ++rank) {
       const Slice rows = part({0, options.batch_size}, options.ranks, rank);
       for (std::int64_t row = rows.first; row < rows.end(); ++row) {
-        const Window window = training_window(windows, options.seed, step * options.batch_size + row);
-        if (window.epoch >= options.epochs) continue;  // the last step runs into the next epoch
-        auto& count = seen[static_cast<std::size_t>(window.epoch * windows + window.index)];
-        require(count == 0, "window {} comes twice in epoch {}", window.index, window.epoch);
+        const Sample sample = training_sample(size, options.seed, step * options.batch_size + row);
+        if (sample.epoch >= options.epochs) continue;  // the last step runs into the next epoch
+        auto& count = seen[static_cast<std::size_t>(sample.epoch * size + sample.index)];
+        require(count == 0, "sample {} comes twice in epoch {}", sample.index, sample.epoch);
         count = 1;
       }
     }
   }
   const auto missing = std::ranges::find(seen, 0) - seen.begin();
-  require(missing == samples, "window {} of epoch {} never comes", missing % windows, missing / windows);
+  require(missing == samples, "sample {} of epoch {} never comes", missing % size, missing / size);
 }
 
 std::int64_t walk_evaluation(const Dataset& data, const CoverageOptions& options) {
@@ -67,7 +79,7 @@ std::int64_t walk_evaluation(const Dataset& data, const CoverageOptions& options
   for (std::int64_t first = 0; first < data.size(); first += options.batch_size) {
     for (std::int64_t rank = 0; rank < options.ranks; ++rank) {
       const Batch batch = evaluation_batch(data, first, part({0, options.batch_size}, options.ranks, rank));
-      labels += std::ranges::count_if(batch.labels, [](std::int32_t label) { return label >= 0; });
+      labels += std::ranges::count_if(batch.integers("labels"), [](std::int32_t label) { return label >= 0; });
     }
   }
   require(labels == data.labels(), "{} labels come up in evaluation, {} were wanted", labels, data.labels());
@@ -86,8 +98,9 @@ Json verify_directory(const std::string& directory, const Progress& progress) {
     const std::string path = (fs::path(directory) / name).string();
     check_against_entry(directory, entry);
     const std::string kind = entry.at("kind").string();
-    require(kind == "text" || kind == "llmc", "{}: {} is of an unknown kind \"{}\"", directory, name, kind);
-    kind == "text" ? check_text(path, entry) : check_llmc(path, entry);
+    require(kind == "text" || kind == "llmc" || kind == "idx", "{}: {} is of an unknown kind \"{}\"", directory, name,
+            kind);
+    (kind == "text" ? check_text : kind == "llmc" ? check_llmc : check_idx)(path, entry);
     progress(fmt::format("{}: {} bytes, checksum and content as the manifest says", path, entry.at("bytes").integer()));
     files.push(name);
   }
@@ -115,14 +128,14 @@ Json verify_coverage(const Datasets& sets, const CoverageOptions& options, const
     sets.train->scan();
     require_one_batch(*sets.train, options.batch_size);
     walk_training(*sets.train, options);
-    report.set("training_windows", sets.train->size());
-    progress(fmt::format("training: each of {} windows once in each of {} epochs over {} ranks", sets.train->size(),
+    report.set("training_samples", sets.train->size());
+    progress(fmt::format("training: each of {} samples once in each of {} epochs over {} ranks", sets.train->size(),
                          options.epochs, options.ranks));
   }
   if (sets.evaluate) {
     sets.evaluate->scan();
     report.set("evaluation_labels", walk_evaluation(*sets.evaluate, options));
-    report.set("evaluation_windows", sets.evaluate->size());
+    report.set("evaluation_samples", sets.evaluate->size());
     progress(fmt::format("evaluation: each of {} labels once over {} ranks", sets.evaluate->labels(), options.ranks));
   }
   return report;

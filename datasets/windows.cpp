@@ -15,7 +15,11 @@ class Windows : public Dataset {
   Windows(std::shared_ptr<const Tokens> source, std::int64_t tokens) : source_(std::move(source)), tokens_(tokens) {
     require(tokens >= 1, "windows of {} ids: wanted at least 1", tokens);
   }
-  std::int64_t tokens() const override { return tokens_; }
+  Fields fields() const override { return text_fields(tokens_); }
+  std::string needed(std::int64_t samples) const override {
+    return fmt::format("{} x {} + 1 = {} tokens", samples, tokens_,
+                       static_cast<double>(samples) * static_cast<double>(tokens_) + 1);
+  }
   std::int64_t vocabulary() const override { return source_->vocabulary(); }
   double units() const override { return source_->units({1, labels()}); }
   std::string unit() const override { return source_->unit(); }
@@ -26,14 +30,13 @@ class Windows : public Dataset {
   Json description() const override { return source_->description(); }
 
  protected:
-  void expect(std::int64_t epoch, std::int64_t index, std::size_t ids, std::size_t labels) const {
+  void expect(std::int64_t epoch, std::int64_t index) const {
     require(epoch >= 0 && index >= 0 && index < size(), "window {} of epoch {} of {}: it has windows 0 to {}", index,
             epoch, source_->name(), size() - 1);
-    require(static_cast<std::int64_t>(ids) == tokens_ && ids == labels,
-            "a window of {} ids read into room for {} and {}", tokens_, ids, labels);
   }
   // Tokens [start, start + count + 1) as ids and labels.
-  void fill(std::int64_t start, std::int64_t count, std::span<std::int32_t> ids, std::span<std::int32_t> labels) const {
+  void fill(std::int64_t start, std::int64_t count, const Row& row) const {
+    const auto ids = row.integers("ids"), labels = row.integers("labels");
     const auto n = static_cast<std::size_t>(count);
     source_->read(start, ids.first(n));
     std::copy(ids.begin() + 1, ids.begin() + static_cast<std::ptrdiff_t>(n), labels.begin());
@@ -57,16 +60,15 @@ class TrainingWindows : public Windows {
         source_->name(), count, tokens_, tokens_, tokens_ + 1);
     return (count - 1) / tokens_;
   }
-  bool holds_windows(std::int64_t windows) const override {
+  bool holds(std::int64_t windows) const override {
     return windows <= (std::numeric_limits<std::int64_t>::max() - 1) / tokens_ && source_->holds(windows * tokens_ + 1);
   }
   std::int64_t labels() const override { return size() * tokens_; }
-  void read(std::int64_t epoch, std::int64_t index, std::span<std::int32_t> ids,
-            std::span<std::int32_t> labels) const override {
-    expect(epoch, index, ids.size(), labels.size());
+  void read(std::int64_t epoch, std::int64_t index, const Row& row) const override {
+    expect(epoch, index);
     const std::int64_t shifted = offset(epoch) + index * tokens_;
     const bool fits = shifted + tokens_ + 1 <= source_->count();
-    fill(fits ? shifted : 0, tokens_, ids, labels);
+    fill(fits ? shifted : 0, tokens_, row);
   }
 
  private:
@@ -82,7 +84,7 @@ class EvaluationWindows : public Windows {
  public:
   using Windows::Windows;
   std::int64_t size() const override { return (labels() + tokens_ - 1) / tokens_; }
-  bool holds_windows(std::int64_t windows) const override {
+  bool holds(std::int64_t windows) const override {
     return windows - 1 <= (std::numeric_limits<std::int64_t>::max() - 2) / tokens_ &&
            source_->holds((windows - 1) * tokens_ + 2);
   }
@@ -92,11 +94,10 @@ class EvaluationWindows : public Windows {
             count);
     return count - 1;
   }
-  void read(std::int64_t epoch, std::int64_t index, std::span<std::int32_t> ids,
-            std::span<std::int32_t> labels) const override {
-    expect(epoch, index, ids.size(), labels.size());
+  void read(std::int64_t epoch, std::int64_t index, const Row& row) const override {
+    expect(epoch, index);
     const std::int64_t start = index * tokens_;
-    fill(start, std::min(tokens_, this->labels() - start), ids, labels);
+    fill(start, std::min(tokens_, this->labels() - start), row);
   }
 };
 

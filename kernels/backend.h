@@ -17,12 +17,16 @@
 
 namespace quadrille {
 
-// What decides how much temporary memory a run's ops take.
+// The sizes of a model on which temporary memory depends; 0: it has no such layers.
+struct ScratchSizes {
+  std::int64_t head = 0;                  // numbers of an attention head
+  std::int64_t window = 0, channels = 0;  // cells of the largest window of a convolution; most channels of a batch norm
+};
+// What decides how much temporary memory a rank's ops take.
 struct ScratchUse {
-  std::int64_t head_width = 0;
+  ScratchSizes sizes;  // all 0: this rank has no layers
   int threads = 1;
   DType dtype = DType::f32;
-  bool layers = true;  // this rank has any
 };
 
 struct Backend {
@@ -42,6 +46,7 @@ struct Backend {
   // can be used. Null where the host computes, for any number of ranks.
   std::vector<DeviceFacts> (*devices)() = nullptr;
   std::vector<std::pair<std::string, std::string>> (*versions)() = nullptr;
+  bool convolutions = true;         // false: refuses the ops of images
   AttentionBilling attention = {};  // see kernels/bills.h
 };
 

@@ -84,9 +84,9 @@ inline Cost bill_embedding_backward(const Tensor& dtable, const Tensor& dout, co
   return traffic(bytes_of({&dout, &ids}) + 2 * table_rows_bytes(dtable, ids));
 }
 
+constexpr std::int64_t kWholeLength = std::numeric_limits<std::int64_t>::max() / 2;  // of a row without padding
 // How many keys, from the first on, the query token at `token` of this call may see; keys from position `length` on are
 // padding.
-constexpr std::int64_t kWholeLength = std::numeric_limits<std::int64_t>::max() / 2;
 constexpr std::int64_t visible_keys(const Attention& how, std::int64_t token, std::int64_t length = kWholeLength) {
   const std::int64_t end = how.causal ? std::min(length, position_of(how.q_first, how.q_jump, token) + 1) : length;
   const std::int64_t seen = end - how.kv_first;
@@ -164,10 +164,70 @@ inline Cost bill_cross_entropy_sums(const Tensor& sums, const Tensor& logits, co
 inline Cost bill_cross_entropy_loss(const Tensor& loss, const Tensor& sums, const Tensor& max, const Tensor& labels) {
   return traffic(2 * bytes_of({&loss}) + bytes_of({&sums, &max, &labels}));
 }
+inline Cost bill_label_matches(const Tensor& matches, const Tensor& logits, const Tensor& max, const Tensor& labels) {
+  return traffic(bytes_of({&matches, &logits, &max, &labels}));
+}
+inline Cost bill_count_correct(const Tensor& correct, const Tensor& matches, const Tensor& labels) {
+  return traffic(2 * bytes_of({&correct}) + bytes_of({&matches, &labels}));
+}
 inline Cost bill_cross_entropy_backward(const Tensor& dlogits, const Tensor& logits, const Tensor& max,
                                         const Tensor& sums, const Tensor& labels) {
   return traffic(bytes_of({&dlogits, &logits, &max, &sums, &labels}));
 }
+
+// Every output pixel and channel has a window of products.
+inline double conv_flops(const Tensor& out, const Tensor& w) {
+  return 2.0 * static_cast<double>(out.count()) * static_cast<double>(w.shape().count(0, w.shape().rank() - 1));
+}
+inline Cost bill_conv(const Tensor& out, const Tensor& x, const Tensor& w, const Conv&) {
+  return {.flops = conv_flops(out, w), .skipped = 0, .recomputed = 0, .bytes = bytes_of({&out, &x, &w})};
+}
+inline Cost bill_conv_backward_input(const Tensor& dx, const Tensor& dy, const Tensor& w, const Conv&, Write write) {
+  return {.flops = conv_flops(dy, w),
+          .skipped = 0,
+          .recomputed = 0,
+          .bytes = bytes_of({&dy, &w}) + times(write) * bytes_of({&dx})};
+}
+inline Cost bill_conv_backward_weight(const Tensor& dw, const Tensor& dy, const Tensor& x, const Conv&, Write write) {
+  return {.flops = conv_flops(dy, dw),
+          .skipped = 0,
+          .recomputed = 0,
+          .bytes = bytes_of({&dy, &x}) + times(write) * bytes_of({&dw})};
+}
+inline Cost bill_channel_sums(const Tensor& sums, const Tensor& x) { return traffic(bytes_of({&sums, &x})); }
+inline Cost bill_batch_norm(const Tensor& out, const Tensor& x, const Tensor& sums, const Tensor& gain,
+                            const Tensor& bias) {
+  return traffic(bytes_of({&out, &x, &sums, &gain, &bias}));
+}
+inline Cost bill_batch_norm_backward_sums(const Tensor& backward_sums, const Tensor& dy, const Tensor& x,
+                                          const Tensor& out, const Tensor& sums) {
+  return traffic(bytes_of({&backward_sums, &dy, &x, &out, &sums}));
+}
+inline Cost bill_batch_norm_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& out,
+                                     const Tensor& sums, const Tensor& backward_sums, const Tensor& gain, Write write) {
+  return traffic(bytes_of({&dy, &x, &out, &sums, &backward_sums, &gain}) + times(write) * bytes_of({&dx}));
+}
+inline Cost bill_batch_norm_backward_parameters(const Tensor& dgain, const Tensor& dbias, const Tensor& backward_sums) {
+  return traffic(bytes_of({&backward_sums}) + 2 * bytes_of({&dgain, &dbias}));
+}
+inline Cost bill_update_averages(const Tensor& averages, const Tensor& sums) {
+  return traffic(2 * bytes_of({&averages}) + bytes_of({&sums}));
+}
+inline Cost bill_sums_of_averages(const Tensor& sums, const Tensor& averages) {
+  return traffic(bytes_of({&sums, &averages}));
+}
+inline Cost bill_add_relu(const Tensor& out, const Tensor& a, const Tensor& b) {
+  return traffic(bytes_of({&out, &a, &b}));
+}
+inline Cost bill_relu_backward(const Tensor& dx, const Tensor& dy, const Tensor& out) {
+  return traffic(bytes_of({&dx, &dy, &out}));
+}
+inline Cost bill_max_pool(const Tensor& out, const Tensor& x) { return traffic(bytes_of({&out, &x})); }
+inline Cost bill_max_pool_backward(const Tensor& dx, const Tensor& dy, const Tensor& x) {
+  return traffic(bytes_of({&dx, &dy, &x}));
+}
+inline Cost bill_sum_pixels(const Tensor& out, const Tensor& x) { return traffic(bytes_of({&out, &x})); }
+inline Cost bill_spread_pixels(const Tensor& dx, const Tensor& dy) { return traffic(bytes_of({&dx, &dy})); }
 
 inline Cost bill_move_block(const Tensor& out, const BlockMove& how) {
   const double moved = static_cast<double>(how.outer * how.rows * how.inner * size_of(out.dtype()));

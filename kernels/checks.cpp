@@ -379,6 +379,32 @@ std::int64_t check_cross_entropy_loss(const Stream& stream, const Tensor& loss, 
   return labels.count();
 }
 
+Extents check_label_matches(const Stream& stream, const Tensor& matches, const Tensor& logits, const Tensor& max,
+                            const Tensor& labels, const CrossEntropy& how) {
+  const Check check("label_matches", stream);
+  check.real({{"logits", logits}});
+  const Extents e = check.matrix({"logits", logits});
+  check.type(DType::f64, {{"matches", matches}, {"max", max}});
+  check.type(DType::i32, {{"labels", labels}});
+  check.count({"matches", matches}, 2 * e.rows, "two numbers for each row");
+  check.count({"max", max}, e.rows, "rows");
+  check.count({"labels", labels}, e.rows, "rows");
+  check_vocabulary(check, how, e.columns);
+  check.apart({"matches", matches}, {{"logits", logits}, {"max", max}, {"labels", labels}});
+  return e;
+}
+
+std::int64_t check_count_correct(const Stream& stream, const Tensor& correct, const Tensor& matches,
+                                 const Tensor& labels) {
+  const Check check("count_correct", stream);
+  check.type(DType::f64, {{"correct", correct}, {"matches", matches}});
+  check.type(DType::i32, {{"labels", labels}});
+  check.count({"correct", correct}, 1, "one number");
+  check.count({"matches", matches}, 2 * labels.count(), "two numbers for each label");
+  check.apart({"correct", correct}, {{"matches", matches}, {"labels", labels}});
+  return labels.count();
+}
+
 Extents check_cross_entropy_backward(const Stream& stream, const Tensor& dlogits, const Tensor& logits,
                                      const Tensor& max, const Tensor& sums, const Tensor& labels,
                                      const CrossEntropy& how) {

@@ -71,10 +71,51 @@ Extents check_cross_entropy_sums(const Stream&, const Tensor& sums, const Tensor
 std::int64_t check_cross_entropy_loss(const Stream&, const Tensor& loss, const Tensor& sums, const Tensor& max,
                                       const Tensor& labels,
                                       const CrossEntropy&);  // rows
+Extents check_label_matches(const Stream&, const Tensor& matches, const Tensor& logits, const Tensor& max,
+                            const Tensor& labels, const CrossEntropy&);
+std::int64_t check_count_correct(const Stream&, const Tensor& correct, const Tensor& matches,
+                                 const Tensor& labels);  // rows
 Extents check_cross_entropy_backward(const Stream&, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
                                      const Tensor& sums, const Tensor& labels, const CrossEntropy&);
 // For back ends that can read labels: one beyond the vocabulary would otherwise give a wrong loss silently.
 void check_labels(std::span<const std::int32_t> labels, const CrossEntropy&);
+
+// Images [rows, height, width, channels]: of what goes in and what comes out.
+struct ConvExtents {
+  std::int64_t rows = 0, in_height = 0, in_width = 0, in = 0, out_height = 0, out_width = 0, out = 0;
+  std::int64_t in_pixels() const { return in_height * in_width; }  // of an image
+  std::int64_t out_pixels() const { return out_height * out_width; }
+};
+// Channels of all rows before them; rows in `groups` equal runs, each with statistics of its own.
+struct ChannelExtents {
+  std::int64_t groups = 0, rows = 0 /* of a group */, channels = 0;
+};
+struct PixelExtents {
+  std::int64_t rows = 0, pixels = 0, channels = 0;
+};
+ConvExtents check_conv(const Stream&, const Tensor& out, const Tensor& x, const Tensor& w, const Conv&);
+ConvExtents check_conv_backward_input(const Stream&, const Tensor& dx, const Tensor& dy, const Tensor& w, const Conv&,
+                                      Write);
+ConvExtents check_conv_backward_weight(const Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x, const Conv&,
+                                       Write);
+ChannelExtents check_channel_sums(const Stream&, const Tensor& sums, const Tensor& x);
+ChannelExtents check_batch_norm(const Stream&, const Tensor& out, const Tensor& x, const Tensor& sums,
+                                const Tensor& gain, const Tensor& bias, const BatchNorm&);
+ChannelExtents check_batch_norm_backward_sums(const Stream&, const Tensor& backward_sums, const Tensor& dy,
+                                              const Tensor& x, const Tensor& out, const Tensor& sums, const BatchNorm&);
+ChannelExtents check_batch_norm_backward(const Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x,
+                                         const Tensor& out, const Tensor& sums, const Tensor& backward_sums,
+                                         const Tensor& gain, const BatchNorm&, Write);
+ChannelExtents check_batch_norm_backward_parameters(const Stream&, const Tensor& dgain, const Tensor& dbias,
+                                                    const Tensor& backward_sums);
+ChannelExtents check_update_averages(const Stream&, const Tensor& averages, const Tensor& sums, double momentum);
+void check_sums_of_averages(const Stream&, const Tensor& sums, const Tensor& averages);
+void check_add_relu(const Stream&, const Tensor& out, const Tensor& a, const Tensor& b);
+void check_relu_backward(const Stream&, const Tensor& dx, const Tensor& dy, const Tensor& out);
+ConvExtents check_max_pool(const Stream&, const Tensor& out, const Tensor& x, const Conv&);
+ConvExtents check_max_pool_backward(const Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x, const Conv&);
+PixelExtents check_sum_pixels(const Stream&, const Tensor& out, const Tensor& x, double scale);
+PixelExtents check_spread_pixels(const Stream&, const Tensor& dx, const Tensor& dy, double scale);
 
 void check_move_block(const Stream&, const Tensor& out, const Tensor& in, const BlockMove&);
 

@@ -180,9 +180,74 @@ class EmulatedBf16 : public Ops {
                           const Tensor& labels, const CrossEntropy& how) const override {
     return run(stream, &Ops::cross_entropy_loss, Out{loss, true}, In{sums}, In{max}, In{labels}, how);
   }
+  Cost label_matches(Stream& stream, const Tensor& matches, const Tensor& logits, const Tensor& max,
+                     const Tensor& labels, const CrossEntropy& how) const override {
+    return run(stream, &Ops::label_matches, Out{matches}, In{logits}, In{max}, In{labels}, how);
+  }
+  Cost count_correct(Stream& stream, const Tensor& correct, const Tensor& matches,
+                     const Tensor& labels) const override {
+    return run(stream, &Ops::count_correct, Out{correct, true}, In{matches}, In{labels});
+  }
   Cost cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
                               const Tensor& sums, const Tensor& labels, const CrossEntropy& how) const override {
     return run(stream, &Ops::cross_entropy_backward, Out{dlogits}, In{logits}, In{max}, In{sums}, In{labels}, how);
+  }
+  Cost conv(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Conv& how) const override {
+    return run(stream, &Ops::conv, Out{out}, In{x}, In{w}, how);
+  }
+  Cost conv_backward_input(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const Conv& how,
+                           Write write) const override {
+    return run(stream, &Ops::conv_backward_input, Out{dx, write == Write::accumulate}, In{dy}, In{w}, how, write);
+  }
+  Cost conv_backward_weight(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const Conv& how,
+                            Write write) const override {
+    return run(stream, &Ops::conv_backward_weight, Out{dw, write == Write::accumulate}, In{dy}, In{x}, how, write);
+  }
+  Cost channel_sums(Stream& stream, const Tensor& sums, const Tensor& x) const override {
+    return run(stream, &Ops::channel_sums, Out{sums}, In{x});
+  }
+  Cost batch_norm(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& sums, const Tensor& gain,
+                  const Tensor& bias, const BatchNorm& how) const override {
+    return run(stream, &Ops::batch_norm, Out{out}, In{x}, In{sums}, In{gain}, In{bias}, how);
+  }
+  Cost batch_norm_backward_sums(Stream& stream, const Tensor& backward_sums, const Tensor& dy, const Tensor& x,
+                                const Tensor& out, const Tensor& sums, const BatchNorm& how) const override {
+    return run(stream, &Ops::batch_norm_backward_sums, Out{backward_sums}, In{dy}, In{x}, In{out}, In{sums}, how);
+  }
+  Cost batch_norm_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& out,
+                           const Tensor& sums, const Tensor& backward_sums, const Tensor& gain, const BatchNorm& how,
+                           Write write) const override {
+    return run(stream, &Ops::batch_norm_backward, Out{dx, write == Write::accumulate}, In{dy}, In{x}, In{out}, In{sums},
+               In{backward_sums}, In{gain}, how, write);
+  }
+  Cost batch_norm_backward_parameters(Stream& stream, const Tensor& dgain, const Tensor& dbias,
+                                      const Tensor& backward_sums) const override {
+    return run(stream, &Ops::batch_norm_backward_parameters, Out{dgain, true}, Out{dbias, true}, In{backward_sums});
+  }
+  Cost update_averages(Stream& stream, const Tensor& averages, const Tensor& sums, double momentum) const override {
+    return run(stream, &Ops::update_averages, Out{averages, true}, In{sums}, momentum);
+  }
+  Cost sums_of_averages(Stream& stream, const Tensor& sums, const Tensor& averages) const override {
+    return run(stream, &Ops::sums_of_averages, Out{sums}, In{averages});
+  }
+  Cost add_relu(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b) const override {
+    return run(stream, &Ops::add_relu, Out{out}, In{a}, In{b});
+  }
+  Cost relu_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& out) const override {
+    return run(stream, &Ops::relu_backward, Out{dx}, In{dy}, In{out});
+  }
+  Cost max_pool(Stream& stream, const Tensor& out, const Tensor& x, const Conv& how) const override {
+    return run(stream, &Ops::max_pool, Out{out}, In{x}, how);
+  }
+  Cost max_pool_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x,
+                         const Conv& how) const override {
+    return run(stream, &Ops::max_pool_backward, Out{dx}, In{dy}, In{x}, how);
+  }
+  Cost sum_pixels(Stream& stream, const Tensor& out, const Tensor& x, double scale) const override {
+    return run(stream, &Ops::sum_pixels, Out{out}, In{x}, scale);
+  }
+  Cost spread_pixels(Stream& stream, const Tensor& dx, const Tensor& dy, double scale) const override {
+    return run(stream, &Ops::spread_pixels, Out{dx}, In{dy}, scale);
   }
   Cost move_block(Stream& stream, const Tensor& out, const Tensor& in, const BlockMove& how) const override {
     return run(stream, &Ops::move_block, Out{out, true}, In{in}, how);

@@ -95,6 +95,20 @@ struct CrossEntropy {
   double smoothing = 0;
 };
 
+// A window slides over the height and width of an image: output pixel (i, j) sees input rows [i·stride - pad_top,
+// i·stride - pad_top + kernel_h) and columns likewise. Four pads, so that a run of the height with borrowed rows above
+// and below is no special case. Output height: (height + pad_top + pad_bottom - kernel_h) / stride + 1, rounded down,
+// or none at all.
+struct Conv {
+  std::int64_t kernel_h = 1, kernel_w = 1, stride = 1;
+  std::int64_t pad_top = 0, pad_bottom = 0, pad_left = 0, pad_right = 0;
+};
+
+struct BatchNorm {
+  double epsilon = 1e-5;
+  bool relu = false;  // negative results become 0
+};
+
 // Moves a block of columns-of-runs: for o in [0, outer): out[(o*out_rows + out_first + r)*inner + i] takes
 // in[(o*in_rows + in_first + r)*inner + i] for r in [0, rows). How gathers and scatters along any dim pack and unpack.
 struct BlockMove {
@@ -226,9 +240,58 @@ class Ops {
                                   const Tensor& labels_R, const CrossEntropy&) const = 0;
   virtual Cost cross_entropy_loss(Stream&, const Tensor& loss_2 /* f64: += Σ loss, += count */, const Tensor& sums_R3,
                                   const Tensor& max_R, const Tensor& labels_R, const CrossEntropy&) const = 0;
+  // How often the label has the largest logit, for evaluations. matches: f64 [rows, 2] = words held whose logit is max
+  // (which is that of all ranks), and 1 if the label is one of them. Added over the vocabulary's ranks; then correct +=
+  // Σ matches[1] / matches[0] over the rows that count, so that k equal largest logits share what is right.
+  virtual Cost label_matches(Stream&, const Tensor& matches_R2, const Tensor& logits_RV, const Tensor& max_R,
+                             const Tensor& labels_R, const CrossEntropy&) const = 0;
+  virtual Cost count_correct(Stream&, const Tensor& correct_1 /* f64 */, const Tensor& matches_R2,
+                             const Tensor& labels_R) const = 0;
   virtual Cost cross_entropy_backward(Stream&, const Tensor& dlogits_RV /* may be logits */, const Tensor& logits_RV,
                                       const Tensor& max_R, const Tensor& sums_R3, const Tensor& labels_R,
                                       const CrossEntropy&) const = 0;
+
+  // Images, NHWC: B rows, H height, W width, C channels in, F out, K kernel. Products as matmul's; cells of a window
+  // that lie in the padding are zeros, and count as work.
+  virtual Cost conv(Stream&, const Tensor& out_BHWF, const Tensor& x_BHWC, const Tensor& w_KKCF, const Conv&) const = 0;
+  virtual Cost conv_backward_input(Stream&, const Tensor& dx_BHWC, const Tensor& dy_BHWF, const Tensor& w_KKCF,
+                                   const Conv&, Write) const = 0;
+  virtual Cost conv_backward_weight(Stream&, const Tensor& dw_KKCF /* may be wide */, const Tensor& dy_BHWF,
+                                    const Tensor& x_BHWC, const Conv&, Write) const = 0;
+
+  // Batch norm (Ioffe and Szegedy 2015) in two halves, so that statistics may cross ranks in between. Any leading dims
+  // count as rows; rows lie in G equal groups one after the other, each with sums of its own: f64 [G, C, 3] = Σx, Σx²,
+  // n. Of n = 0 nothing is read. x̂ = (x - mean) / sqrt(variance + epsilon); out = x̂·gain + bias, then ReLU if asked
+  // for.
+  virtual Cost channel_sums(Stream&, const Tensor& sums_GC3, const Tensor& x_RC) const = 0;
+  virtual Cost batch_norm(Stream&, const Tensor& out_RC, const Tensor& x_RC, const Tensor& sums_GC3,
+                          const Tensor& gain_C, const Tensor& bias_C, const BatchNorm&) const = 0;
+  // f64 [G, C, 2] = Σg, Σg·x̂ of these rows, g = dy where out is above 0 (without ReLU: dy, and out may be empty).
+  virtual Cost batch_norm_backward_sums(Stream&, const Tensor& sums_GC2, const Tensor& dy_RC, const Tensor& x_RC,
+                                        const Tensor& out_RC, const Tensor& forward_sums_GC3,
+                                        const BatchNorm&) const = 0;
+  virtual Cost batch_norm_backward(Stream&, const Tensor& dx_RC /* may be dy */, const Tensor& dy_RC,
+                                   const Tensor& x_RC, const Tensor& out_RC, const Tensor& forward_sums_GC3,
+                                   const Tensor& backward_sums_GC2 /* of all ranks */, const Tensor& gain_C,
+                                   const BatchNorm&, Write) const = 0;
+  // dgain += Σ g·x̂, dbias += Σ g over the groups, from the sums of this rank's rows; either may be empty, both wide.
+  virtual Cost batch_norm_backward_parameters(Stream&, const Tensor& dgain_C, const Tensor& dbias_C,
+                                              const Tensor& sums_GC2) const = 0;
+  // Moving averages for evaluation, f64 [C, 3] = mean, variance, 1: average = momentum·average + (1 - momentum)·now,
+  // where `now` is the mean over the groups, of variances as sampled: n / (n - 1).
+  virtual Cost update_averages(Stream&, const Tensor& averages_C3, const Tensor& sums_GC3, double momentum) const = 0;
+  // The sums under which batch_norm uses these averages. Those of several ranks may have been added up.
+  virtual Cost sums_of_averages(Stream&, const Tensor& sums_C3, const Tensor& averages_C3) const = 0;
+
+  virtual Cost add_relu(Stream&, const Tensor& out, const Tensor& a, const Tensor& b) const = 0;  // out may be an input
+  virtual Cost relu_backward(Stream&, const Tensor& dx /* may be dy */, const Tensor& dy, const Tensor& out) const = 0;
+  // The largest of a window, cells in the padding left out. Backward: the first of several that are largest has it all;
+  // dx is written whole.
+  virtual Cost max_pool(Stream&, const Tensor& out_BHWC, const Tensor& x_BHWC, const Conv&) const = 0;
+  virtual Cost max_pool_backward(Stream&, const Tensor& dx_BHWC, const Tensor& dy_BHWC, const Tensor& x_BHWC,
+                                 const Conv&) const = 0;
+  virtual Cost sum_pixels(Stream&, const Tensor& out_BC, const Tensor& x_BHWC, double scale) const = 0;
+  virtual Cost spread_pixels(Stream&, const Tensor& dx_BHWC, const Tensor& dy_BC, double scale) const = 0;
 
   virtual Cost move_block(Stream&, const Tensor& out, const Tensor& in, const BlockMove&) const = 0;  // any type
 

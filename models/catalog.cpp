@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "models/gpt/gpt.h"
 #include "models/model.h"
+#include "models/resnet/resnet.h"
 
 namespace quadrille {
 
@@ -13,7 +14,7 @@ struct Kind {
   std::string_view name;
   std::unique_ptr<ModelDescription> (*describe)(const Json&, std::int64_t data_vocabulary);
 };
-constexpr std::array kKinds = {Kind{"gpt", describe_gpt}};
+constexpr std::array kKinds = {Kind{"gpt", describe_gpt}, Kind{"resnet", describe_resnet}};
 
 }  // namespace
 

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "core/json.h"
+#include "datasets/field.h"
+#include "kernels/backend.h"
 #include "models/nn/parameter.h"
 #include "models/nn/tape.h"
 
@@ -42,18 +44,27 @@ struct Requirement {
   bool replicates = false;  // or the parts be a multiple of it: each then holds a replica
 };
 
+// What one row of data is to whoever counts throughput: 256 of "token", 1 of "image".
+struct RowWork {
+  std::int64_t count = 1;
+  std::string unit = "token";
+};
+
 class ModelDescription {
  public:
   virtual ~ModelDescription() = default;
-  virtual std::int64_t tokens() const = 0;  // per row
-  virtual std::int64_t vocabulary() const = 0;
-  virtual std::int64_t embed() const = 0;
-  virtual std::int64_t head() const = 0;  // numbers of an attention head
+  virtual Fields fields() const = 0;                 // what it reads of each row of data
+  virtual RowWork row_work() const = 0;              // how throughput is counted
+  virtual std::int64_t vocabulary() const = 0;       // of the labels: words or classes
+  virtual std::int64_t tokens() const { return 0; }  // of a row's sequence that a mesh may split; 0: there is none
+  virtual ScratchSizes scratch_sizes() const { return {}; }  // on which temporary memory of ops depends
   virtual std::vector<Requirement> requirements() const = 0;
   // Matrix products only, 2 per multiply-add, forward of `rows` rows, over all ranks. `causal`: attention counted at
   // half. Formulas: docs/metrics.md.
   virtual double forward_flops(std::int64_t rows, bool causal) const = 0;
   virtual std::vector<std::unique_ptr<Block>> build(Parameters&, double label_smoothing) const = 0;
+  // What someone who planned a run under this strategy should know, a line each.
+  virtual std::vector<std::string> notes(const Plan&) const { return {}; }
   virtual const Json& resolved() const = 0;  // the configuration with every default
 };
 

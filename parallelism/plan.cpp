@@ -13,7 +13,8 @@ namespace quadrille {
 
 namespace {
 
-constexpr std::array<std::string_view, 7> kAxisNames = {"none", "batch", "sequence", "embed", "heads", "mlp", "vocab"};
+constexpr std::array<std::string_view, kAxes> kAxisNames = {"none",  "batch", "sequence", "embed",
+                                                            "heads", "mlp",   "vocab",    "height"};
 
 // What a list says twice was meant to be something else.
 void refuse_twice(const Json& list, std::string_view key, std::vector<std::string>& faults) {
@@ -40,7 +41,7 @@ Axis axis_from(const Json& given) {
     if (kAxisNames[i] == name) return static_cast<Axis>(i);
   const std::vector<std::string> known(kAxisNames.begin() + 1, kAxisNames.end());
   const std::string near = nearest(name, known);
-  fail("{}: unknown model axis \"{}\"{}: use batch, sequence, embed, heads, mlp or vocab", given.origin(), name,
+  fail("{}: unknown model axis \"{}\"{}: use batch, sequence, height, embed, heads, mlp or vocab", given.origin(), name,
        near.empty() ? "" : fmt::format(" (nearest: \"{}\")", near));
 }
 

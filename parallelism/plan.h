@@ -20,7 +20,8 @@
 namespace quadrille {
 
 // The names a model gives to its dims. `none`: a dim that no strategy may split.
-enum class Axis : std::uint8_t { none, batch, sequence, embed, heads, mlp, vocab };
+enum class Axis : std::uint8_t { none, batch, sequence, embed, heads, mlp, vocab, height };
+inline constexpr std::size_t kAxes = 8;
 std::string_view name_of(Axis);
 Axis axis_from(const Json& name);  // throws Error naming the nearest
 
@@ -151,8 +152,8 @@ class Plan {
   std::string named_at(Axis a) const { return named_at_[static_cast<std::size_t>(a)]; }
 
   const Mesh& mesh_;
-  std::array<std::vector<int>, 7> rest_;  // by Axis
-  std::array<std::string, 7> named_at_;   // by Axis: file and line
+  std::array<std::vector<int>, kAxes> rest_;  // by Axis
+  std::array<std::string, kAxes> named_at_;   // by Axis: file and line
   std::string mesh_at_, store_at_;
   MeshAxes meant_ = 0;  // what a word that is not known may have meant
   std::vector<Passing> passing_;

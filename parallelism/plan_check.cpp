@@ -12,7 +12,8 @@
 namespace quadrille {
 
 namespace {
-constexpr Axis kOfValues[] = {Axis::batch, Axis::sequence, Axis::embed};  // of the residual stream
+// Of the residual stream. No model has both a sequence and a height, so a table may put them on one mesh axis.
+constexpr Axis kOfValues[] = {Axis::batch, Axis::sequence, Axis::height, Axis::embed};
 constexpr Axis kOfWeights[] = {Axis::heads, Axis::mlp, Axis::vocab};
 }  // namespace
 
@@ -47,14 +48,15 @@ void Plan::check_pipeline_alone(std::vector<std::string>& faults) const {
   if (store_.optimizer & pipe()) refuse(store_at_, "a list of \"store\"");
 }
 
-// Values at rest are [batch, sequence, embed]: two of these on one mesh axis would be two axes of one value there.
+// Values at rest are [batch, sequence, embed] or [batch, height, width, embed]: two of these on one mesh axis would be
+// two axes of one value there.
 void Plan::check_mesh_axis(int m, std::vector<std::string>& faults) const {
   const auto on_m = [&](Axis a) { return rests_on(a, m); };
   std::string resting;
   std::string origin;
   int of_values = 0;
   for (Axis a : kOfValues)
-    if (on_m(a)) {
+    if (on_m(a) && !(a == Axis::height && on_m(Axis::sequence))) {
       resting += fmt::format("{}\"{}\"", of_values++ ? " and " : "", name_of(a));
       origin = named_at(a);
     }
@@ -76,6 +78,11 @@ void Plan::check_mesh_axis(int m, std::vector<std::string>& faults) const {
         fmt::format("{}: two different axes meet on mesh axis \"{}\": \"batch\" with {}; put batch on an axis "
                     "of its own",
                     named_at(Axis::batch), mesh_.name(m), others));
+  if (on_m(Axis::height) && !others.empty())
+    faults.push_back(
+        fmt::format("{}: two different axes meet on mesh axis \"{}\": \"height\" with {}; put height on an axis "
+                    "of its own",
+                    named_at(Axis::height), mesh_.name(m), others));
   if (on_m(Axis::embed) && !others.empty() && !may_gather(Axis::embed))
     faults.push_back(
         fmt::format("{}: two different axes meet on mesh axis \"{}\": \"embed\" with {}; put embed on another "
@@ -121,9 +128,9 @@ void Plan::check_passing(std::vector<std::string>& faults) const {
                                    name_of(p.made), name_of(p.axis), mesh_.name(p.mesh_axis), why));
     };
     if (mesh_.extent(p.mesh_axis) == 1 || p.mesh_axis == pipeline_.axis) continue;
-    if (p.axis != p.made && p.axis != Axis::batch && p.axis != Axis::sequence)
-      refuse(fmt::format("what is made along \"{0}\" has no axis \"{1}\"; use batch, sequence or {0}", name_of(p.made),
-                         name_of(p.axis)));
+    if (p.axis != p.made && p.axis != Axis::batch && p.axis != Axis::sequence && p.axis != Axis::height)
+      refuse(fmt::format("what is made along \"{0}\" has no axis \"{1}\"; use batch, sequence, height or {0}",
+                         name_of(p.made), name_of(p.axis)));
     else if (rests_on(p.axis, p.mesh_axis))
       refuse(
           fmt::format("\"{}\" rests there, so debts are scattered over it anyway; take the row out", name_of(p.axis)));

@@ -71,7 +71,7 @@ class Axes {
     }
     const std::int64_t n = extent.integer();
     require(n >= 1 && n <= kMostRanks, "{}: the extent of mesh axis \"{}\" is {}: it must be a positive count of ranks",
-            axis.origin(), name, n);
+            extent.origin().empty() ? axis.origin() : extent.origin(), name, n);
     require(known_ * n <= kMostRanks, "{}: with axis \"{}\" the mesh has {} places: at most {} ranks can be counted",
             axis.origin(), name, known_ * n, kMostRanks);
     known_ *= n;

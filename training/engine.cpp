@@ -37,9 +37,31 @@ class Range {
   Stream& stream_;
 };
 
-void copy_ids(const std::vector<std::int32_t>& from, const Tensor& host, const Tensor& device, Stream& stream) {
-  std::copy(from.begin(), from.end(), host.host<std::int32_t>().begin());
-  stream.copy(device, host);
+void copy_field(const Batch& batch, const Field& field, const Tensor& host) {
+  const auto put = [&](const auto& from, auto to) {
+    require(from.size() == to.size(), "a batch with {} numbers of \"{}\" came where {} were wanted", from.size(),
+            field.name, to.size());
+    std::copy(from.begin(), from.end(), to.begin());
+  };
+  if (field.type == DType::i32)
+    put(batch.integers(field.name), host.host<std::int32_t>());
+  else
+    put(batch.numbers(field.name), host.host<float>());
+}
+
+Tensor room_for(const Carried& c, Context& context, End end) {
+  return context.arena.empty(context.plan.shape(c.dims, c.states), context.dtype, end);
+}
+
+// Room for `rows` rows of each field.
+std::vector<Tensor> room_for(const Fields& fields, std::int64_t rows, Device& device) {
+  std::vector<Tensor> room;
+  for (const Field& f : fields) {
+    std::vector<std::int64_t> extents = {rows};
+    extents.insert(extents.end(), f.shape.extents().begin(), f.shape.extents().end());
+    room.push_back(device.empty(Shape(extents), f.type));
+  }
+  return room;
 }
 
 }  // namespace
@@ -62,6 +84,7 @@ Engine::Engine(const Workload& w, const Mesh& mesh, Device& device, const Ops& o
       rows_per_micro_batch_(w.training.micro_batch > 0 ? w.training.micro_batch * plan_.parts(Axis::batch)
                                                        : w.training.batch_size) {
   if (rehearsal) rehearsal_ = *rehearsal;
+  parameters_.open_statistics(device_, *stream_);
   open_pipeline();
   // Keys and values that travel round pass from neighbour to neighbour.
   if (plan_.context().attention == KeyExchange::ring && plan_.context_axes() != 0)
@@ -99,13 +122,16 @@ void Engine::open_pipeline() {
   }
   tasks_ = tasks_of(pipeline.schedule, plan_.stage(), plan_.stages(), pipeline.chunks, micro_batches());
   if (plan_.stages() > 1) onwards_.emplace(plan_, 1, ledger_), backwards_.emplace(plan_, -1, ledger_);
-  const std::int64_t rows = own_rows(rows_per_micro_batch_).count, tokens = model_->tokens();
+  open_fields();
+}
+
+void Engine::open_fields() {
+  fields_ = model_->fields();
+  const std::int64_t rows = own_rows(rows_per_micro_batch_).count;
   const std::int64_t under_way = may_replay() ? micro_batches() : in_flight(tasks_);
-  for (std::int64_t i = 0; i < under_way; ++i)
-    fed_.push_back({device_.empty({rows, tokens}, DType::i32), device_.empty({rows, tokens}, DType::i32)});
-  const std::int64_t staged = device_.holds_numbers() ? 2 * micro_batches() * pipeline.chunks : 0;
-  for (std::int64_t i = 0; i < staged; ++i)
-    staged_.push_back({{host_->empty({rows, tokens}, DType::i32), host_->empty({rows, tokens}, DType::i32)}, {}});
+  for (std::int64_t i = 0; i < under_way; ++i) fed_.push_back(room_for(fields_, rows, device_));
+  const std::int64_t staged = device_.holds_numbers() ? 2 * micro_batches() * plan_.pipeline().chunks : 0;
+  for (std::int64_t i = 0; i < staged; ++i) staged_.push_back({room_for(fields_, rows, *host_), {}});
 }
 
 PipelineReport Engine::pipeline() const {
@@ -184,10 +210,9 @@ void Engine::rehearse() {
   }
 }
 
-Batch Engine::rows_of(const Dataset* data, std::int64_t step, std::int64_t micro, std::int64_t rows) const {
+Batch Engine::rows_of(const Dataset& data, std::int64_t step, std::int64_t micro, std::int64_t rows) const {
   const Slice own = own_rows(rows);
-  if (!data) return {own.first, own.count, model_->tokens(), 0, {}, {}};
-  return training_batch(*data, workload_.seed, step, workload_.training.batch_size,
+  return training_batch(data, workload_.seed, step, workload_.training.batch_size,
                         {micro * rows + own.first, own.count});
 }
 
@@ -195,29 +220,28 @@ MicroBatch Engine::feed(const std::optional<Batch>& read, std::int64_t rows, std
                         int slot) {
   const Fed& fed = fed_[static_cast<std::size_t>(slot) % fed_.size()];
   MicroBatch micro;
-  micro.first_row = first_row, micro.rows = rows, micro.tokens = model_->tokens();
+  micro.first_row = first_row, micro.rows = rows;
   micro.seed = workload_.seed, micro.training = training;
   micro.loss = totals_.rows(0, 2);
-  micro.ids = fed.ids, micro.labels = fed.labels;
+  if (!training) micro.correct = totals_.rows(2, 1);
+  for (std::size_t f = 0; f < fields_.size(); ++f) micro.fields.emplace_back(fields_[f].name, fed[f]);
   if (device_.holds_numbers() && read) {
-    const Batch& batch = *read;
-    require(batch.rows == fed.ids.shape()[0] && batch.tokens == micro.tokens,
-            "a batch of {} rows of {} tokens came where {} of {} were wanted", batch.rows, batch.tokens,
-            fed.ids.shape()[0], micro.tokens);
     Staged& staged = staged_[next_staged_++ % staged_.size()];
     if (staged.copied) staged.copied->block_host();
-    copy_ids(batch.ids, staged.host.ids, fed.ids, *stream_);
-    copy_ids(batch.labels, staged.host.labels, fed.labels, *stream_);
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      copy_field(*read, fields_[f], staged.host[f]);
+      stream_->copy(fed[f], staged.host[f]);
+    }
     staged.copied = stream_->record();
   }
   return micro;
 }
 
-// Only the model's ends look at ids and labels.
+// Only the model's ends look at data.
 MicroBatch Engine::next_rows(const Dataset* data, std::int64_t step, const Task& task) {
   HostClock clock(ledger_, "data");
   std::optional<Batch> batch;
-  if (at_an_end(run_of(task.chunk))) batch = rows_of(data, step, task.micro_batch, rows_per_micro_batch_);
+  if (data && at_an_end(run_of(task.chunk))) batch = rows_of(*data, step, task.micro_batch, rows_per_micro_batch_);
   MicroBatch micro =
       feed(batch, rows_per_micro_batch_, task.micro_batch * rows_per_micro_batch_, true, task.micro_batch);
   micro.step = step;
@@ -232,7 +256,7 @@ Flow Engine::take_in(Context& context, int run) {
   Flow flow = rehearsal_.into[static_cast<std::size_t>(own.first)];
   for (Carried* c : {&flow.hidden, &flow.memory})
     if (*c) {
-      c->numbers = context.arena.empty(plan_.shape(c->dims, c->states), context.dtype, End::low);
+      c->numbers = room_for(*c, context, End::low);
       onwards_->receive(c->numbers, *stream_);
     }
   return flow;
@@ -275,7 +299,7 @@ void Engine::backward(const Task& task) {
   if (in.hidden) backwards_->send(std::move(gradient.hidden), *stream_);
   if (!in.memory) return;
   if (!gradient.memory) {  // no block from here on looks at it
-    gradient.memory = arena_.empty(plan_.shape(in.memory.dims, in.memory.states), context_.dtype, End::high);
+    gradient.memory = room_for(in.memory, context_, End::high);
     stream_->zero(gradient.memory);
   }
   backwards_->send(std::move(gradient.memory), *stream_);
@@ -284,7 +308,7 @@ void Engine::backward(const Task& task) {
 // Of what this stage handed on.
 Tensor Engine::receive_gradient(const Carried& of) {
   if (!of) return {};
-  Tensor gradient = arena_.empty(plan_.shape(of.dims, of.states), context_.dtype, End::high);
+  Tensor gradient = room_for(of, context_, End::high);
   backwards_->receive(gradient, *stream_);
   return gradient;
 }
@@ -436,6 +460,7 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
   stream_->synchronize();
   report.loss_sum = host_totals_.host<double>()[0];
   report.labels = host_totals_.host<double>()[1];
+  report.correct = host_totals_.host<double>()[2];
   report.units = data->units();
   report.quality = report.loss_sum / report.units;
   report.seconds = evaluation_ledger_.now() - begin;
@@ -444,7 +469,7 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
 
 MemoryReport Engine::memory() const {
   MemoryReport m;
-  m.weights = weights_->kept_bytes(), m.gradients = weights_->gradient_bytes();
+  m.weights = weights_->kept_bytes() + parameters_.statistics_bytes(), m.gradients = weights_->gradient_bytes();
   m.optimizer = optimizer_->bytes() + weights_->master_bytes();
   m.activations = arena_.bytes_peak();
   return m;

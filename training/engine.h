@@ -57,6 +57,7 @@ class Engine {
   void open_pipeline();
   Usage usage() const;
   int stage_of(int block) const;
+  void open_fields();
   MicroBatch feed(const std::optional<Batch>&, std::int64_t rows, std::int64_t first_row, bool training, int slot);
   MicroBatch next_rows(const Dataset*, std::int64_t step, const Task&);
   void forward(const Task&, const Dataset*, std::int64_t step);
@@ -70,7 +71,7 @@ class Engine {
   bool may_replay() const;
   bool replay_step(const Dataset*, std::int64_t step);
   void send_settings(std::int64_t step);
-  Batch rows_of(const Dataset*, std::int64_t step, std::int64_t micro, std::int64_t rows) const;
+  Batch rows_of(const Dataset&, std::int64_t step, std::int64_t micro, std::int64_t rows) const;
   std::int64_t micro_batches() const { return workload_.training.batch_size / rows_per_micro_batch_; }
   Slice own_rows(std::int64_t rows) const;
   int run_of(int chunk) const { return chunk * plan_.stages() + plan_.stage(); }
@@ -99,7 +100,7 @@ class Engine {
       backwards_;  // of activations, and apart from them of gradients; where there are stages
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<Optimizer> optimizer_;
-  Tensor totals_, host_totals_;  // f64 [3]: Σ loss, Σ count, Σ g²
+  Tensor totals_, host_totals_;  // f64 [3]: Σ loss, Σ count, Σ g² (evaluations: correct labels)
   // A phase of a step, as the stream goes through it.
   struct Phase {
     std::string_view name;
@@ -118,10 +119,9 @@ class Engine {
   Tensor settings_, scalars_;  // on the device
   std::array<Reported, 2> ring_;
   std::size_t latest_ = 0;
-  struct Fed {
-    Tensor ids, labels;
-  };
-  std::vector<Fed> fed_;  // as many as micro-batches are under way at once
+  Fields fields_;                   // of the model
+  using Fed = std::vector<Tensor>;  // one for each of them
+  std::vector<Fed> fed_;            // on the device; as many as micro-batches are under way at once
   // Their way there. Two steps' worth, so that the host never waits for a copy of the step before.
   struct Staged {
     Fed host;

@@ -34,12 +34,14 @@ Counted count(const Workload& w, const Backend& backend, const std::vector<MeshA
     f.step_messages = ledger.messages();
     engine.evaluate(nullptr);
     f.memory = engine.memory();
-    counted.scratch = {engine.model().head(), w.threads, w.training.dtype, engine.has_layers()};
+    counted.scratch = {engine.has_layers() ? engine.model().scratch_sizes() : ScratchSizes{}, w.threads,
+                       w.training.dtype};
     if (backend.scratch_needed) f.memory.scratch = backend.scratch_needed(counted.scratch);
     f.parameters = engine.parameters().count();
     f.model_flops_full = kTrainingOverForward * engine.model().forward_flops(w.training.batch_size, false);
     f.model_flops_causal = kTrainingOverForward * engine.model().forward_flops(w.training.batch_size, true);
     f.pipeline = engine.pipeline();
+    f.notes = engine.model().notes(engine.plan());
     counted.rehearsal = engine.rehearsal();
     counted.rehearsal.arena_bytes = engine.arena_bytes();
     counted.rehearsal.same_every_step = !engine.context().step_matters;

@@ -34,6 +34,7 @@ struct StepReport {
 struct EvaluationReport {
   double loss_sum = 0;  // nats over all counted labels
   double labels = 0;
+  double correct = 0;  // of them; k equal largest logits share one
   double units = 0;    // Dataset::units()
   double quality = 0;  // loss_sum / units: nats per character (or token)
   double seconds = 0;
@@ -63,6 +64,7 @@ struct Forecast {
   std::map<Ledger::MessageKey, Traffic> step_messages;  // seconds are zero
   PipelineReport pipeline;
   std::int64_t parameters = 0;                          // of the whole model, tied weights once
+  std::vector<std::string> notes;                       // of the model about the strategy
   double model_flops_full = 0, model_flops_causal = 0;  // of one step over the global batch, by the closed formula
 };
 

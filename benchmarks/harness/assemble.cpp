@@ -62,6 +62,7 @@ void describe(Record& record, const Experiment& experiment) {
   if (const int replicas = key_value_replicas(experiment); replicas > 1) record.key_value_replicas = replicas;
   record.batch_size = experiment.workload.training.batch_size;
   record.tokens_per_row = experiment.tokens;
+  record.row_work = experiment.row_work;
   record.evaluation_labels = experiment.data.evaluate ? experiment.data.evaluate->labels() : 0;
   record.target = experiment.run.target;
 }

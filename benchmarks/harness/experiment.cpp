@@ -134,7 +134,10 @@ void apply_set(Json& document, const std::string& set, std::vector<std::string>&
   require(!within(key, "name") && !within(key, "description"),
           "--set {}: a suite's name and description stand for its file; copy the file to run it under another name",
           set);
-  require(key != "mesh", "--set {}: a mesh is changed axis by axis: use --set mesh.NAME=EXTENT", set);
+  require(
+      key != "mesh",
+      "--set {}: a mesh is a list of axes and is changed axis by axis: use --set mesh.NAME=EXTENT, e.g. --set mesh.x=4",
+      set);
   if (within(key, "mesh")) require_mesh_axis(document.at("strategy"), set, key.substr(5));
   const Json before = document;
   set_by_path(document, set.starts_with("mesh.") ? "strategy." + set : set);  // short for the strategy's mesh
@@ -187,10 +190,10 @@ void check_metric(const Experiment& experiment, Problems& problems) {
     return;
   }
   if (!experiment.run.target) return;
-  const std::string metric = "nats_per_" + experiment.data.evaluate->unit();
-  if (experiment.run.target->metric != metric)
-    problems.add(fmt::format("run.target.metric is '{}', but this data set is measured in {}",
-                             experiment.run.target->metric, metric));
+  const std::string metric = fmt::format("{}{}", kNatsPer, experiment.data.evaluate->unit());
+  if (experiment.run.target->metric != metric && experiment.run.target->metric != kAccuracy)
+    problems.add(fmt::format("run.target.metric is '{}', but this data set is measured in {} or in {}",
+                             experiment.run.target->metric, metric, kAccuracy));
 }
 
 // What this back end cannot do is known before a rank exists, and as true of a plan as of a run.
@@ -263,14 +266,20 @@ void open_data(Experiment& experiment, const Json& data, const Json& model, cons
 }
 
 // Without data a vocabulary that follows the data is unknown; the model's other faults are named all the same.
-void check_model(const Experiment& experiment, bool trainable, Json& resolved, Problems& problems) {
+void check_model(Experiment& experiment, bool trainable, Json& resolved, Problems& problems) {
   Workload workload = experiment.workload;
   workload.vocabulary = std::max<std::int64_t>(2, workload.vocabulary);
   std::vector<std::string> faults;
   if (trainable) collect_faults(faults, [&] { check_workload(workload, experiment.ranks); });
   for (std::string& fault : faults) problems.add(std::move(fault));
   if (faults.empty())
-    problems.catching([&] { resolved = describe_model(workload.model, workload.vocabulary)->resolved(); });
+    problems.catching([&] {
+      const auto model = describe_model(workload.model, workload.vocabulary);
+      resolved = model->resolved();
+      experiment.tokens = model->tokens(), experiment.row_work = model->row_work();
+      for (const auto* data : {experiment.data.train.get(), experiment.data.evaluate.get()})
+        if (data) require_fields(model->fields(), data->fields());
+    });
 }
 
 void read_sections(Experiment& experiment, const Json& document, const RunOptions& options, Problems& problems) {
@@ -299,9 +308,11 @@ void read_sections(Experiment& experiment, const Json& document, const RunOption
   problems.catching([&] { top.done(); });
 
   const bool counted = model && model->is_object() && problems.catching([&] {
-    experiment.tokens = model->at("tokens").integer();
-    require(experiment.tokens > 0, "{}: model.tokens is {}, wanted at least 1", model->at("tokens").origin(),
-            experiment.tokens);
+    model->at("kind").string();
+    if (const Json* tokens = model->find("tokens")) {  // of the windows of text
+      experiment.tokens = tokens->integer();
+      require(experiment.tokens > 0, "{}: model.tokens is {}, wanted at least 1", tokens->origin(), experiment.tokens);
+    }
     experiment.workload.model = *model;
   });
   experiment.workload.seed = static_cast<std::uint64_t>(experiment.run.seed);

@@ -12,6 +12,7 @@
 #include "benchmarks/options.h"
 #include "core/json.h"
 #include "datasets/dataset.h"
+#include "models/model.h"
 #include "training/trainer.h"
 
 namespace quadrille {
@@ -39,7 +40,8 @@ struct Experiment {
   RunConfig run;
   std::string backend, world;
   int ranks = 1;
-  std::int64_t tokens = 0;         // ids of one row
+  std::int64_t tokens = 0;         // of one row's sequence; 0: the model has none
+  RowWork row_work;                // how throughput is counted
   Datasets data;                   // empty only for a plan without data
   std::vector<std::string> notes;  // what a plan could not know
   Json resolved = Json::object();  // the whole document, values with their origins

@@ -35,7 +35,8 @@ std::string cut_to_terminal(std::string text, std::FILE* out) {
 std::string live_text(const LiveStatus& s) {
   const std::string steps = fmt::format("{}", s.steps);
   std::string text = fmt::format("step {:>{}}/{}  loss {:.4f}", s.step, steps.size(), steps, s.loss);
-  if (std::isfinite(s.labels_per_second)) text += fmt::format("  {:>14}", text_scaled(s.labels_per_second, "tokens/s"));
+  if (std::isfinite(s.work_per_second))
+    text += fmt::format("  {:>14}", text_scaled(s.work_per_second, s.work_unit + "s/s"));
   if (std::isfinite(s.flops_per_second)) {
     text += fmt::format("  {:>12}", text_scaled(s.flops_per_second, "FLOP/s"));
     if (s.peak_flops_per_second > 0)

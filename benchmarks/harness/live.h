@@ -11,10 +11,11 @@ namespace quadrille {
 struct LiveStatus {
   std::int64_t step = 0, steps = 0;
   double loss = 0;
-  double labels_per_second = 0;      // NaN while unknown
+  double work_per_second = 0;        // NaN while unknown
   double flops_per_second = 0;       // model, full attention; NaN while unknown
   double peak_flops_per_second = 0;  // 0: unknown
   double seconds_left = 0;           // NaN while unknown
+  std::string work_unit = "token";   // of work_per_second
 };
 std::string live_text(const LiveStatus&);
 

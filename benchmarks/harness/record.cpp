@@ -10,6 +10,17 @@
 
 namespace quadrille {
 
+std::string metric_of(const std::optional<Target>& target, const std::string& unit) {
+  if (target) return target->metric;
+  return unit == "image" ? std::string(kAccuracy) : fmt::format("{}{}", kNatsPer, unit);
+}
+
+std::string quality_text(const std::string& metric, double quality) {
+  if (metric == kAccuracy) return fmt::format("accuracy {:.2f} %", 100 * quality);
+  return fmt::format("{:.4f} nats per {}", quality,
+                     metric.starts_with(kNatsPer) ? metric.substr(kNatsPer.size()) : metric);
+}
+
 template <class V>
 void fields(V& v, Target& x) {
   v("metric", x.metric), v("value", x.value), v("direction", x.direction);
@@ -23,7 +34,7 @@ template <class V>
 void fields(V& v, EvaluationLine& x) {
   v("step", x.step), v("samples", x.samples), v("quality", x.quality), v("loss_sum", x.loss_sum), v("labels", x.labels);
   v("units", x.units), v("seconds", x.seconds), v("seconds_since_run_start", x.seconds_since_run_start);
-  v("reached", x.reached);
+  v("reached", x.reached), v("correct", x.correct);
 }
 template <class V>
 void fields(V& v, MemoryReport& x) {
@@ -102,6 +113,11 @@ void fields(V& v, PipelineReport& x) {
 }
 
 template <class V>
+void fields(V& v, RowWork& x) {
+  v("count", x.count), v("unit", x.unit);
+}
+
+template <class V>
 void fields(V& v, Record& x) {
   v("schema_version", x.schema_version), v("kind", x.kind), v("evidence", x.evidence), v("program", x.program);
   v("suite", x.suite), v("description", x.description), v("unit", x.unit), v("started_utc", x.started_utc);
@@ -112,7 +128,8 @@ void fields(V& v, Record& x) {
   v("backend", x.backend), v("timed_claims", x.timed_claims), v("strategy", x.strategy), v("mesh", x.mesh);
   v("pipeline", x.pipeline), v("key_value_replicas", x.key_value_replicas);
   v("replica_comparisons", x.replica_comparisons), v("parameters", x.parameters);
-  v("batch_size", x.batch_size), v("tokens_per_row", x.tokens_per_row), v("evaluation_labels", x.evaluation_labels);
+  v("batch_size", x.batch_size), v("tokens_per_row", x.tokens_per_row), v("row_work", x.row_work);
+  v("evaluation_labels", x.evaluation_labels);
   v("traffic", x.traffic), v("rank_lines", x.rank_lines), v("evaluations", x.evaluations), v("data", x.data);
   v("environment", x.environment), v("configuration", x.configuration), v("origins", x.origins), v("steps", x.steps);
 }

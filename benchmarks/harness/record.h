@@ -11,6 +11,7 @@
 
 #include "core/json.h"
 #include "core/ledger.h"
+#include "models/model.h"
 #include "training/trainer.h"
 
 namespace quadrille {
@@ -24,6 +25,12 @@ struct Target {
   bool reached_by(double quality) const { return direction == "at_most" ? quality <= value : quality >= value; }
 };
 
+inline constexpr std::string_view kNatsPer = "nats_per_";  // and the unit of the data set
+inline constexpr std::string_view kAccuracy = "accuracy";  // the share of counted labels that are right
+// What quality is measured in: what the target says, else the usual for such data ("accuracy" of images).
+std::string metric_of(const std::optional<Target>&, const std::string& unit);
+std::string quality_text(const std::string& metric, double quality);  // "1.4480 nats per character", "accuracy 91.20 %"
+
 struct StepLine {
   std::int64_t step = 0;
   double seconds = 0, loss = 0, gradient_norm = 0, rate = 0, labels = 0;
@@ -33,6 +40,7 @@ struct StepLine {
 struct EvaluationLine {
   std::int64_t step = 0, samples = 0;  // training steps and samples before it
   double quality = 0, loss_sum = 0, labels = 0, units = 0, seconds = 0;
+  std::optional<double> correct;       // labels; absent in records of older programs
   double seconds_since_run_start = 0;  // when it was known
   bool reached = false;
 };
@@ -114,6 +122,7 @@ struct Record {
   std::vector<std::pair<std::string, int>> mesh;    // outermost first
   std::optional<PipelineReport> pipeline;           // of more than one stage
   std::optional<int> key_value_replicas;            // more than one rank holds the same key/value head
+  std::optional<RowWork> row_work;                  // absent in records of older programs: tokens_per_row of "token"
   std::optional<std::int64_t> replica_comparisons;  // all equal; absent when none was asked for
   std::int64_t parameters = 0, batch_size = 0, tokens_per_row = 0, evaluation_labels = 0;
   std::optional<Target> target;

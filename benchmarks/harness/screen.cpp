@@ -53,8 +53,17 @@ std::string headline(const Record& record) {
 std::string quality_line(const Record& record) {
   if (record.evaluations.empty()) return {};
   const EvaluationLine& last = record.evaluations.back();
-  return fmt::format("  quality     {:.4f} nats per {} after step {}, over {} {}s\n", last.quality, record.unit,
-                     last.step, text_grouped(static_cast<long long>(last.units)), record.unit);
+  return fmt::format("  quality     {} after step {}, over {} {}s\n",
+                     quality_text(metric_of(record.target, record.unit), last.quality), last.step,
+                     text_grouped(static_cast<long long>(last.units)), record.unit);
+}
+
+// Whole rows, however many of their labels count.
+std::string throughput_line(const Record& record) {
+  if (!record.step_statistics.mean_seconds) return {};
+  const RowWork work = record.row_work.value_or(RowWork{record.tokens_per_row, "token"});
+  const double rate = static_cast<double>(record.batch_size * work.count) / *record.step_statistics.mean_seconds;
+  return fmt::format("  throughput  {}\n", text_scaled(rate, work.unit + "s/s"));
 }
 
 std::string step_lines(const Record& record) {
@@ -69,7 +78,7 @@ std::string step_lines(const Record& record) {
                     seconds(s.max_seconds), s.count, s.warm_up_steps);
   else
     text += fmt::format("  step time   {}: {} after {} warm-up steps\n", s.status, s.count, s.warm_up_steps);
-  if (s.labels_per_second) text += fmt::format("  throughput  {}\n", text_scaled(*s.labels_per_second, "tokens/s"));
+  text += throughput_line(record);
   if (record.replica_comparisons)
     text += fmt::format("  replicas    compared {} time{}, equal in every bit on every rank that holds them\n",
                         *record.replica_comparisons, *record.replica_comparisons == 1 ? "" : "s");

@@ -21,7 +21,7 @@ constexpr double kSecondsBetweenDecisions = 1;
 constexpr std::size_t kRecentSteps = 20;  // that the live line averages over
 
 std::string evaluating_text(std::int64_t step, std::int64_t window, std::int64_t windows) {
-  return fmt::format("  evaluating {} windows after step {}: {:3.0f} %", text_grouped(windows), step,
+  return fmt::format("  evaluating {} samples after step {}: {:3.0f} %", text_grouped(windows), step,
                      100.0 * static_cast<double>(window) / static_cast<double>(std::max<std::int64_t>(1, windows)));
 }
 
@@ -122,16 +122,18 @@ void TimedRun::note(const StepReport& report) {
 }
 
 LiveStatus TimedRun::live_status(const StepReport& report) const {
-  double seconds = 0, labels = 0;
+  double seconds = 0;
   std::size_t count = 0;
   for (auto line = trace_.steps.rbegin(); line != trace_.steps.rend() && count < kRecentSteps && !line->warm_up;
        ++line, ++count)
-    seconds += line->seconds, labels += line->labels;
-  LiveStatus status{report.step, steps(), report.loss, kUnknown, kUnknown, p_.peak.measured_fma_flops_per_second,
-                    kUnknown};
+    seconds += line->seconds;
+  LiveStatus status{report.step, steps(),
+                    report.loss, kUnknown,
+                    kUnknown,    p_.peak.measured_fma_flops_per_second,
+                    kUnknown,    p_.experiment.row_work.unit};
   if (count == 0 || seconds <= 0) return status;
   const double per_step = seconds / static_cast<double>(count);
-  status.labels_per_second = labels / seconds;
+  status.work_per_second = row_work(1) / per_step;
   status.flops_per_second = p_.trainer.model_flops_full() / per_step;
   status.seconds_left = per_step * static_cast<double>(steps() - report.step);
   if (p_.experiment.run.evaluate_every > 0 && !trace_.evaluations.empty()) {
@@ -153,7 +155,7 @@ void TimedRun::evaluate(std::int64_t done) {
   const Tally before = Tally::of(p_.ledger);
   const double begin = p_.clock.seconds();
   if (p_.live) p_.live->announce(evaluating_text(done, 0, set.size()), may_be_long, begin);
-  // Windows are read in order, and every rank has its share of each part of the set.
+  // Samples are read in order, and every rank has its share of each part of the set.
   const WatchedDataset watched(set, [&](std::int64_t window) {
     if (!p_.live) return;
     if (const double now = p_.clock.seconds(); p_.live->due(now))
@@ -164,25 +166,34 @@ void TimedRun::evaluate(std::int64_t done) {
   evaluation_ += Tally::of(p_.ledger) - before;
   evaluation_seconds_ += end - begin;
 
-  EvaluationLine line{done,          samples(done), report.quality, report.loss_sum,
-                      report.labels, report.units,  end - begin,    end - trace_.start_seconds,
-                      false};
   const auto& target = p_.experiment.run.target;
-  line.reached = target && target->reached_by(report.quality);
+  const std::string metric = metric_of(target, set.unit());
+  const double quality = metric == kAccuracy ? report.correct / report.labels : report.quality;
+  EvaluationLine line{done,
+                      samples(done),
+                      quality,
+                      report.loss_sum,
+                      report.labels,
+                      report.units,
+                      end - begin,
+                      report.correct,
+                      end - trace_.start_seconds,
+                      false};
+  line.reached = target && target->reached_by(quality);
   trace_.evaluations.push_back(line);
   if (line.reached) {
     trace_.stop_reason = stop::kTarget;
     trace_.seconds_to_target = line.seconds_since_run_start;
   }
   if (p_.log) {
-    p_.log->eval_stop(report.quality, place(done, end));
+    p_.log->eval_stop(quality, place(done, end));
     log_statistics(done);
     log_block(false, done);
     if (!line.reached && done < steps()) log_block(true, done);
   }
   if (p_.live)
-    p_.live->print(fmt::format("  after step {}: {:.4f} nats per {}{}, evaluated in {}", done, report.quality,
-                               set.unit(), target ? fmt::format(" (target {})", text_number(target->value)) : "",
+    p_.live->print(fmt::format("  after step {}: {}{}, evaluated in {}", done, quality_text(metric, quality),
+                               target ? fmt::format(" (target {})", text_number(target->value)) : "",
                                text_seconds(end - begin)));
   if (!line.reached) logging_seconds_ += p_.clock.seconds() - end;  // the clock of the run has stopped otherwise
 }
@@ -219,7 +230,8 @@ void TimedRun::log_statistics(std::int64_t done) {
   value.set("gradient_norm", last.gradient_norm);
   value.set("learning_rate", last.rate);
   value.set("step_seconds", last.seconds);
-  if (last.seconds > 0) value.set("tokens_per_second", last.labels / last.seconds);
+  if (last.seconds > 0)
+    value.set(fmt::format("{}s_per_second", p_.experiment.row_work.unit), row_work(1) / last.seconds);
   p_.log->statistics(value, {samples(done), last.step});
 }
 

@@ -68,6 +68,9 @@ class TimedRun {
   LiveStatus live_status(const StepReport&) const;
   double since_start() const { return p_.clock.seconds() - trace_.start_seconds; }
   std::int64_t steps() const { return p_.experiment.workload.training.steps; }
+  double row_work(std::int64_t steps) const {  // in the units of throughput
+    return static_cast<double>(samples(steps) * p_.experiment.row_work.count);
+  }
   std::int64_t samples(std::int64_t done) const { return done * p_.experiment.workload.training.batch_size; }
 
   Parts p_;

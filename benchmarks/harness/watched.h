@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A data set that tells when its windows are read: how far a long evaluation has come, without a word about it in the
+// A data set that tells when its samples are read: how far a long evaluation has come, without a word about it in the
 // trainer. Used by the timed run.
 #pragma once
 
 #include <functional>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -14,20 +13,20 @@ namespace quadrille {
 
 class WatchedDataset : public Dataset {
  public:
-  // `watch` gets the number of each window before it is read.
+  // `watch` gets the number of each sample before it is read.
   WatchedDataset(const Dataset& data, std::function<void(std::int64_t index)> watch)
       : data_(data), watch_(std::move(watch)) {}
   std::int64_t size() const override { return data_.size(); }
-  bool holds_windows(std::int64_t windows) const override { return data_.holds_windows(windows); }
-  std::int64_t tokens() const override { return data_.tokens(); }
+  bool holds(std::int64_t samples) const override { return data_.holds(samples); }
+  std::string needed(std::int64_t samples) const override { return data_.needed(samples); }
+  Fields fields() const override { return data_.fields(); }
   std::int64_t vocabulary() const override { return data_.vocabulary(); }
   double units() const override { return data_.units(); }
   std::string unit() const override { return data_.unit(); }
   std::int64_t labels() const override { return data_.labels(); }
-  void read(std::int64_t epoch, std::int64_t index, std::span<std::int32_t> ids,
-            std::span<std::int32_t> labels) const override {
+  void read(std::int64_t epoch, std::int64_t index, const Row& row) const override {
     watch_(index);
-    data_.read(epoch, index, ids, labels);
+    data_.read(epoch, index, row);
   }
   void scan() const override { data_.scan(); }
   Json description() const override { return data_.description(); }

@@ -153,6 +153,18 @@ Cost CountingOps::cross_entropy_loss(Stream& stream, const Tensor& loss, const T
   return bill_cross_entropy_loss(loss, sums, max, labels);
 }
 
+Cost CountingOps::label_matches(Stream& stream, const Tensor& matches, const Tensor& logits, const Tensor& max,
+                                const Tensor& labels, const CrossEntropy& how) const {
+  check_label_matches(stream, matches, logits, max, labels, how);
+  return bill_label_matches(matches, logits, max, labels);
+}
+
+Cost CountingOps::count_correct(Stream& stream, const Tensor& correct, const Tensor& matches,
+                                const Tensor& labels) const {
+  check_count_correct(stream, correct, matches, labels);
+  return bill_count_correct(correct, matches, labels);
+}
+
 Cost CountingOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
                                          const Tensor& sums, const Tensor& labels, const CrossEntropy& how) const {
   check_cross_entropy_backward(stream, dlogits, logits, max, sums, labels, how);

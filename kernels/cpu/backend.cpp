@@ -4,6 +4,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <memory>
 #include <new>
 
@@ -44,10 +45,12 @@ void use_threads(int count) {
 }
 
 std::int64_t scratch_needed(const ScratchUse& use) {
-  if (!use.layers) return 0;
   Attention how;
-  how.head = use.head_width;
-  return use.threads * attention_loops().scratch(how) * static_cast<std::int64_t>(sizeof(float));
+  how.head = use.sizes.head;
+  const std::int64_t of_attention = use.sizes.head > 0 ? use.threads * attention_loops().scratch(how) : 0;
+  return std::max({of_attention, scratch_of_windows(use.sizes.window, use.threads),
+                   scratch_of_channels(use.sizes.channels)}) *
+         static_cast<std::int64_t>(sizeof(float));
 }
 
 }  // namespace

@@ -70,6 +70,34 @@ Cost CpuOps::cross_entropy_loss(Stream& stream, const Tensor& loss, const Tensor
   return bill_cross_entropy_loss(loss, sums, max, labels);
 }
 
+Cost CpuOps::label_matches(Stream& stream, const Tensor& matches, const Tensor& logits, const Tensor& max,
+                           const Tensor& labels, const CrossEntropy& how) const {
+  const Extents e = check_label_matches(stream, matches, logits, max, labels, how);
+  check_labels(labels.host<std::int32_t>(), how);
+  over_rows(e, [&, to = doubles(matches), x = floats(logits), most = doubles(max),
+                label = integers(labels)](std::int64_t i) noexcept {
+    const float* row = x + i * e.columns;
+    const auto peak = static_cast<float>(most[i]);
+    std::int64_t equal = 0;
+    for (std::int64_t j = 0; j < e.columns; ++j) equal += row[j] == peak;
+    const std::int64_t at = label[i] - how.first_word;
+    to[2 * i] = static_cast<double>(equal);
+    to[2 * i + 1] = label[i] >= 0 && at >= 0 && at < e.columns && row[at] == peak ? 1 : 0;
+  });
+  return bill_label_matches(matches, logits, max, labels);
+}
+
+Cost CpuOps::count_correct(Stream& stream, const Tensor& correct, const Tensor& matches, const Tensor& labels) const {
+  const std::int64_t rows = check_count_correct(stream, correct, matches, labels);
+  const double* two = doubles(matches);
+  const std::int32_t* label = integers(labels);
+  double sum = 0;
+  for (std::int64_t i = 0; i < rows; ++i, two += 2)
+    if (label[i] >= 0 && two[0] > 0) sum += two[1] / two[0];
+  doubles(correct)[0] += sum;
+  return bill_count_correct(correct, matches, labels);
+}
+
 Cost CpuOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
                                     const Tensor& sums, const Tensor& labels, const CrossEntropy& how) const {
   const Extents e = check_cross_entropy_backward(stream, dlogits, logits, max, sums, labels, how);

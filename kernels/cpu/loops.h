@@ -48,6 +48,25 @@ struct RowLoops {
 };
 const RowLoops& row_loops();
 
+// Loops over rows of channels, next to one another. `n`: channels; sums of a channel in double, row after row.
+struct ChannelLoops {
+  // sums[c] += Σx, squares[c] += Σx²
+  void (*sums)(double* sums, double* squares, const float* x, std::int64_t rows, std::int64_t n) noexcept;
+  // out = (x - mean) scale + bias, then ReLU where asked for
+  void (*norm)(float* out, const float* x, const float* mean, const float* scale, const float* bias, bool relu,
+               std::int64_t rows, std::int64_t n) noexcept;
+  // sums[c] += Σg, products[c] += Σg (x - mean); g = dy where out > 0, or dy where out is null
+  void (*backward_sums)(double* sums, double* products, const float* dy, const float* x, const float* out,
+                        const float* mean, std::int64_t rows, std::int64_t n) noexcept;
+  // dx (+)= scale g + slope (x - mean) + shift
+  void (*backward)(float* dx, const float* dy, const float* x, const float* out, const float* mean, const float* scale,
+                   const float* slope, const float* shift, bool accumulate, std::int64_t rows, std::int64_t n) noexcept;
+  void (*add_relu)(float* out, const float* a, const float* b, std::int64_t n) noexcept;
+  void (*relu_backward)(float* dx, const float* dy, const float* out, std::int64_t n) noexcept;
+  void (*take_larger)(float* out, const float* x, std::int64_t n) noexcept;  // out = x where x > out or is no number
+};
+const ChannelLoops& channel_loops();
+
 struct AdamWFactors {
   float gradient = 1;                                // what the stored gradient is multiplied by
   float beta1 = 0, beta2 = 0, rest1 = 1, rest2 = 1;  // rest = 1 - beta, subtracted in double

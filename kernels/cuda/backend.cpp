@@ -16,7 +16,7 @@ const Ops& cuda_ops() {
   return ops;
 }
 // Tensors of bf16 may go to cuDNN.
-bool wants_attention(const ScratchUse& use) { return use.dtype == DType::bf16 && use.layers && use.head_width > 0; }
+bool wants_attention(const ScratchUse& use) { return use.dtype == DType::bf16 && use.sizes.head > 0; }
 std::int64_t workspaces(const ScratchUse& use) {
   return kProductWorkspace + (wants_attention(use) ? kAttentionWorkspace : 0);
 }
@@ -41,6 +41,7 @@ const Backend& cuda_backend() {
                             .tensor_cores = true,
                             .devices = cuda_devices,
                             .versions = cuda_versions,
+                            .convolutions = false,
                             .attention = {.block = CudaOps::kAttentionBlock, .rebuilt = products_rebuilt}};
   return cuda;
 }

@@ -107,6 +107,42 @@ __global__ void __launch_bounds__(kLossThreads)
   if (threadIdx.x == 0) loss[0] += total, loss[1] += count;
 }
 
+// Reads a row once, like the sums.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    label_matches_kernel(std::int64_t rows, std::int64_t columns, double* matches, const T* logits, const double* max,
+                         const std::int32_t* labels, std::int64_t first_word) {
+  constexpr int N = kPackOf<T>;
+  for (std::int64_t i = blockIdx.x; i < rows; i += gridDim.x) {
+    const T* row = logits + i * columns;
+    const auto most = static_cast<Real<T>>(max[i]);
+    double equal = 0;
+    over_row(
+        row, columns, true,
+        [&](std::int64_t at) {
+          const auto v = load_pack<N>(row + at);
+#pragma unroll
+          for (int k = 0; k < N; ++k) equal += v.at[k] == most ? 1 : 0;
+        },
+        [&](std::int64_t at) { equal += widen(row[at]) == most ? 1 : 0; });
+    equal = block_sum<kThreads>(equal);
+    if (threadIdx.x != 0) continue;
+    const std::int64_t label = labels[i] - first_word;
+    const bool held = labels[i] >= 0 && label >= 0 && label < columns;
+    matches[2 * i] = equal;
+    matches[2 * i + 1] = held && widen(row[label]) == most ? 1 : 0;
+  }
+}
+
+__global__ void __launch_bounds__(kLossThreads)
+    count_correct_kernel(std::int64_t rows, double* correct, const double* matches, const std::int32_t* labels) {
+  double sum = 0;
+  for (std::int64_t i = threadIdx.x; i < rows; i += kLossThreads)
+    if (labels[i] >= 0 && matches[2 * i] > 0) sum += matches[2 * i + 1] / matches[2 * i];
+  sum = block_sum<kLossThreads>(sum);
+  if (threadIdx.x == 0) correct[0] += sum;
+}
+
 // What a row's gradient is made of: probability - target.
 template <class R>
 struct RowGradient {
@@ -169,6 +205,24 @@ Cost CudaOps::cross_entropy_loss(Stream& stream, const Tensor& loss, const Tenso
     launch(cuda_stream(stream), {1, kLossThreads}, cross_entropy_loss_kernel, rows, loss.as<double>(),
            sums.as<double>(), max.as<double>(), labels.as<std::int32_t>(), how);
   return bill_cross_entropy_loss(loss, sums, max, labels);
+}
+
+Cost CudaOps::label_matches(Stream& stream, const Tensor& matches, const Tensor& logits, const Tensor& max,
+                            const Tensor& labels, const CrossEntropy& how) const {
+  const Extents e = check_label_matches(stream, matches, logits, max, labels, how);
+  with_number_type(logits, [&]<class T>(T) {
+    launch(cuda_stream(stream), {blocks_for(e.rows, 1), kThreads}, label_matches_kernel<T>, e.rows, e.columns,
+           matches.as<double>(), logits.as<T>(), max.as<double>(), labels.as<std::int32_t>(), how.first_word);
+  });
+  return bill_label_matches(matches, logits, max, labels);
+}
+
+Cost CudaOps::count_correct(Stream& stream, const Tensor& correct, const Tensor& matches, const Tensor& labels) const {
+  const std::int64_t rows = check_count_correct(stream, correct, matches, labels);
+  if (rows > 0)
+    launch(cuda_stream(stream), {1, kLossThreads}, count_correct_kernel, rows, correct.as<double>(),
+           matches.as<double>(), labels.as<std::int32_t>());
+  return bill_count_correct(correct, matches, labels);
 }
 
 Cost CudaOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,

@@ -59,8 +59,34 @@ class CudaOps : public Ops {
                           const CrossEntropy&) const override;
   Cost cross_entropy_loss(Stream&, const Tensor& loss, const Tensor& sums, const Tensor& max, const Tensor& labels,
                           const CrossEntropy&) const override;
+  Cost label_matches(Stream&, const Tensor& matches, const Tensor& logits, const Tensor& max, const Tensor& labels,
+                     const CrossEntropy&) const override;
+  Cost count_correct(Stream&, const Tensor& correct, const Tensor& matches, const Tensor& labels) const override;
   Cost cross_entropy_backward(Stream&, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
                               const Tensor& sums, const Tensor& labels, const CrossEntropy&) const override;
+  Cost conv(Stream&, const Tensor& out, const Tensor& x, const Tensor& w, const Conv&) const override;
+  Cost conv_backward_input(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& w, const Conv&,
+                           Write) const override;
+  Cost conv_backward_weight(Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x, const Conv&,
+                            Write) const override;
+  Cost channel_sums(Stream&, const Tensor& sums, const Tensor& x) const override;
+  Cost batch_norm(Stream&, const Tensor& out, const Tensor& x, const Tensor& sums, const Tensor& gain,
+                  const Tensor& bias, const BatchNorm&) const override;
+  Cost batch_norm_backward_sums(Stream&, const Tensor& backward_sums, const Tensor& dy, const Tensor& x,
+                                const Tensor& out, const Tensor& sums, const BatchNorm&) const override;
+  Cost batch_norm_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& out,
+                           const Tensor& sums, const Tensor& backward_sums, const Tensor& gain, const BatchNorm&,
+                           Write) const override;
+  Cost batch_norm_backward_parameters(Stream&, const Tensor& dgain, const Tensor& dbias,
+                                      const Tensor& backward_sums) const override;
+  Cost update_averages(Stream&, const Tensor& averages, const Tensor& sums, double momentum) const override;
+  Cost sums_of_averages(Stream&, const Tensor& sums, const Tensor& averages) const override;
+  Cost add_relu(Stream&, const Tensor& out, const Tensor& a, const Tensor& b) const override;
+  Cost relu_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& out) const override;
+  Cost max_pool(Stream&, const Tensor& out, const Tensor& x, const Conv&) const override;
+  Cost max_pool_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x, const Conv&) const override;
+  Cost sum_pixels(Stream&, const Tensor& out, const Tensor& x, double scale) const override;
+  Cost spread_pixels(Stream&, const Tensor& dx, const Tensor& dy, double scale) const override;
   Cost move_block(Stream&, const Tensor& out, const Tensor& in, const BlockMove&) const override;
   Cost sum_of_squares(Stream&, const Tensor& sum, const Tensor& x) const override;
   Cost step_scalars(Stream&, const Tensor& scalars, const Tensor& totals, const Tensor& settings,

@@ -115,6 +115,35 @@ Cost ReferenceOps::cross_entropy_loss(Stream& stream, const Tensor& loss, const 
   return bill_cross_entropy_loss(loss, sums, max, labels);
 }
 
+Cost ReferenceOps::label_matches(Stream& stream, const Tensor& matches, const Tensor& logits, const Tensor& max,
+                                 const Tensor& labels, const CrossEntropy& how) const {
+  const Extents e = check_label_matches(stream, matches, logits, max, labels, how);
+  check_labels(labels.host<std::int32_t>(), how);
+  with_type_of(logits, [&]<class T>(T) {
+    for (std::int64_t i = 0; i < e.rows; ++i) {
+      const T* row = numbers<T>(logits) + i * e.columns;
+      double* two = numbers<double>(matches) + 2 * i;
+      two[0] = two[1] = 0;
+      for (std::int64_t j = 0; j < e.columns; ++j) {
+        if (static_cast<double>(row[j]) != numbers<double>(max)[i]) continue;
+        two[0] += 1;
+        if (how.first_word + j == numbers<std::int32_t>(labels)[i]) two[1] = 1;
+      }
+    }
+  });
+  return bill_label_matches(matches, logits, max, labels);
+}
+
+Cost ReferenceOps::count_correct(Stream& stream, const Tensor& correct, const Tensor& matches,
+                                 const Tensor& labels) const {
+  const std::int64_t rows = check_count_correct(stream, correct, matches, labels);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const double* two = numbers<double>(matches) + 2 * i;
+    if (numbers<std::int32_t>(labels)[i] >= 0 && two[0] > 0) numbers<double>(correct)[0] += two[1] / two[0];
+  }
+  return bill_count_correct(correct, matches, labels);
+}
+
 Cost ReferenceOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits,
                                           const Tensor& max, const Tensor& sums, const Tensor& labels,
                                           const CrossEntropy& how) const {

@@ -30,7 +30,7 @@ class Embed : public Block {
   }
   Handed forward(Tape& tape, Handed) override {
     tape.scope("embedding");
-    Var x = tape.settle(tape.embedding(tape.use(*table_), tape.micro_batch().tokens, {Axis::embed, config_.embed}));
+    Var x = tape.settle(tape.embedding(tape.use(*table_), "ids", {Axis::embed, config_.embed}));
     if (positions_) x = tape.add_positions(x, tape.use(*positions_));
     return {tape.dropout(x, config_.dropout, "embedding")};
   }
@@ -113,7 +113,7 @@ class Head : public Block {
     const Var x = norm_(tape, in.hidden);
     tape.scope("head");
     const Var logits = tape.settle(tape.linear(x, tape.use(*table_), 1, {words_}, Tape::Summed::last));
-    tape.cross_entropy(logits, smoothing_);
+    tape.cross_entropy(logits, "labels", smoothing_);
     return {};
   }
 
@@ -127,10 +127,11 @@ class Head : public Block {
 class GptDescription : public ModelDescription {
  public:
   GptDescription(GptConfig config, Json resolved) : c_(config), resolved_(std::move(resolved)) {}
+  Fields fields() const override { return text_fields(c_.tokens); }
+  RowWork row_work() const override { return {c_.tokens, "token"}; }
   std::int64_t tokens() const override { return c_.tokens; }
   std::int64_t vocabulary() const override { return c_.vocabulary; }
-  std::int64_t embed() const override { return c_.embed; }
-  std::int64_t head() const override { return c_.head(); }
+  ScratchSizes scratch_sizes() const override { return {.head = c_.head()}; }
   std::vector<Requirement> requirements() const override {
     return {{"model.embed", Axis::embed, c_.embed},
             {"model.heads", Axis::heads, c_.heads},

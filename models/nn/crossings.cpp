@@ -47,6 +47,7 @@ std::optional<Var> Tape::shared(std::string_view kind, Var x, MeshAxes over, Axi
 Var Tape::cross(std::string_view kind, Var from, MeshAxes over, Axis axis, Dims dims, States states, Tensor v,
                 Back back) {
   const Var to = put(std::move(dims), states, std::move(v));
+  value(to).constant = value(from).constant;
   crossings_.push_back({kind, from.id, to.id, over, axis, std::move(back), false, {}});
   const std::size_t k = crossings_.size() - 1;
   record(to, [this, k] {

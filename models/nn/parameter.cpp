@@ -39,6 +39,33 @@ std::int64_t Parameters::count() const {
   return n;
 }
 
+Statistics& Parameters::make_statistics(std::string name, Dim channels) {
+  require(names_.insert(name).second, "two parameters are called \"{}\"", name);
+  Dims dims = {channels};
+  const States states = plan_.of_parameter(dims);
+  return statistics_.emplace_back(Statistics{std::move(name), std::move(dims), states, {}});
+}
+
+void Parameters::open_statistics(Device& device, Stream& stream) {
+  const std::unique_ptr<Device> host = make_host_device();
+  for (Statistics& s : statistics_) {
+    const Shape shape{plan_.slice(s.dims[0], s.states).count, 3};
+    s.value = device.empty(shape, DType::f64);
+    if (!device.holds_numbers()) continue;
+    const Tensor start = host->empty(shape, DType::f64);
+    const auto numbers = start.host<double>();
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = i % 3 == 0 ? 0 : 1;
+    stream.copy(s.value, start);
+    stream.synchronize();
+  }
+}
+
+std::int64_t Parameters::statistics_bytes() const {
+  std::int64_t n = 0;
+  for (const Statistics& s : statistics_) n += s.value ? s.value.bytes() : 0;
+  return n;
+}
+
 void for_each_element(const Parameter& p, const Plan& plan,
                       const std::function<void(std::int64_t, std::int64_t)>& visit) {
   const int rank = static_cast<int>(p.dims.size());

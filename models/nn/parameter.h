@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/device.h"
 #include "core/random.h"
 #include "core/tensor.h"
 #include "parallelism/plan.h"
@@ -32,6 +33,15 @@ struct Parameter {
   std::int64_t count() const;  // elements of the whole, over all ranks
 };
 
+// Moving averages of a batch norm: numbers that a forward pass of training changes and evaluation reads, no parameters.
+// Where groups of ranks have statistics of their own, so are their averages; who reads them takes the mean.
+struct Statistics {
+  std::string name;
+  Dims dims;  // the channels
+  States states;
+  Tensor value;  // f64 [own channels, 3] = mean, variance, 1
+};
+
 // All parameters of a rank's model, in order of creation. References stay valid.
 class Parameters {
  public:
@@ -42,10 +52,14 @@ class Parameters {
   Parameter& named(const std::string& name);
   const Plan& plan() const { return plan_; }
   std::int64_t count() const;  // elements of the whole model
+  Statistics& make_statistics(std::string name, Dim channels);
+  void open_statistics(Device&, Stream&);  // makes room for them and sets them to mean 0, variance 1
+  std::int64_t statistics_bytes() const;
 
  private:
   const Plan& plan_;
   std::deque<Parameter> all_;
+  std::deque<Statistics> statistics_;
   std::unordered_set<std::string> names_;
 };
 

@@ -6,6 +6,15 @@
 
 namespace quadrille {
 
+Tensor MicroBatch::field(std::string_view name) const {
+  std::string known;
+  for (const auto& [field, numbers] : fields) {
+    if (field == name) return numbers;
+    known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", field);
+  }
+  fail("the model asks for the field \"{}\" of a batch; it has {}", name, known.empty() ? "none" : known);
+}
+
 Tape::Tape(Context& context, const MicroBatch& micro, Purpose purpose)
     : context_(context), micro_(micro), purpose_(purpose) {}
 
@@ -144,6 +153,13 @@ std::vector<Parameter*> Tape::note_debts() {
     v.parameter->owed |= context_.mesh().real(owed);
   }
   return used;
+}
+
+MeshAxes Tape::where_split(const States& s, Axis along) const {
+  MeshAxes axes = 0;
+  for (int m = 0; m < context_.mesh().axes(); ++m)
+    if (on(s, m) == State{Kind::split, along}) axes |= bit(m);
+  return axes;
 }
 
 MeshAxes Tape::where(Var v, Kind kind) const {

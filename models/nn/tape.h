@@ -9,10 +9,12 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "kernels/ops.h"
+#include "models/nn/halo.h"
 #include "models/nn/moves.h"
 #include "models/nn/parameter.h"
 
@@ -22,15 +24,17 @@ struct Var {
   int id = -1;
 };
 
-// The rows a tape sees: `rows` of the global batch from `first_row` on, over all ranks; this rank's part of their ids
-// and labels, i32 [own rows, tokens]. `step` addresses dropout.
+// The rows a tape sees: `rows` of the global batch from `first_row` on, over all ranks; of each field of the model this
+// rank's rows, [own rows, shape of the field...]. `step` addresses dropout.
 struct MicroBatch {
-  std::int64_t first_row = 0, rows = 0, tokens = 0;
-  Tensor ids, labels;
+  std::int64_t first_row = 0, rows = 0;
+  std::vector<std::pair<std::string, Tensor>> fields;
   std::int64_t step = 0;
   std::uint64_t seed = 0;
   bool training = true;  // false: dropout is off, no gradient is wanted
   Tensor loss;           // f64 [2]: Σ loss, Σ count are added here
+  Tensor correct = {};   // f64 [1], in evaluations: how many counted labels have the largest logit is added here
+  Tensor field(std::string_view name) const;  // throws Error naming the fields there are
 };
 
 // The state on one mesh axis.
@@ -104,8 +108,9 @@ class Tape {
   // queries, and the keys and values they meet, which several groups may share. Sends nothing; the gradient is a
   // partial sum where heads rest.
   Var spread_heads(Var parameter, const HeadSpread&);
-  Var embedding(Var table, std::int64_t tokens, Dim features);  // rows of the micro-batch's ids; may owe
-  Var add_positions(Var x_consumed, Var table);                 // row t of the table to every token t
+  // Rows of a table by the ids of a field [tokens]; ids outside of it, such as -1, give zeros. May owe.
+  Var embedding(Var table, std::string_view field, Dim features);
+  Var add_positions(Var x_consumed, Var table);  // row t of the table to every token t
   struct Heads {
     std::int64_t queries = 1, head = 0;  // per key/value group; numbers per head
     bool causal = true;
@@ -120,7 +125,27 @@ class Tape {
   // queries [batch, sequence, heads, queries*head] over keys and values [batch, sequence, heads, 2*head] of another
   // sequence, which are gathered where it is split.
   Var cross_attention(Var queries, Var keys, const Heads&);
-  void cross_entropy(Var logits, double smoothing);  // adds to micro_batch().loss; backward starts here
+  // logits [batch, ..., vocab] against a field of labels [...]. Adds to micro_batch().loss; backward starts here.
+  void cross_entropy(Var logits, std::string_view labels, double smoothing);
+
+  // ---- images [batch, height, width, channels] (tape_images.cpp). Where the height is split an op borrows the rows
+  // that its windows reach from those who hold them; where it would leave ranks without rows it makes the height whole
+  // first.
+  struct Window {
+    std::int64_t kernel = 1, stride = 1, pad = 0;
+    std::int64_t over(std::int64_t extent) const { return (extent + 2 * pad - kernel) / stride + 1; }
+  };
+  Var image(std::string_view field);                // numbers [height, width, channels] of each row; wants no gradient
+  Var conv(Var x, Var w, Dim made, const Window&);  // w [kernel, kernel, in, made]; may owe
+  struct Normalising {
+    double epsilon = 1e-5, momentum = 0.9;
+    std::int64_t groups = 1;  // equal runs of the batch with statistics of their own, each over the whole height
+    bool relu = false;
+  };
+  Var batch_norm(Var x, Var gain, Var bias, const Statistics&, const Normalising&);
+  Var add_relu(Var x, Var y_consumed);
+  Var max_pool(Var x, const Window&);
+  Var mean_pixels(Var x);  // [batch, 1, channels]; settled
 
   // Walks back, from the loss and from whatever was given its gradient.
   void seed(Var made, Tensor gradient) { value(made).g = std::move(gradient); }
@@ -139,6 +164,7 @@ class Tape {
     double useful = 1;      // share of it that is there once: the rest are replicas
     bool kept = false;      // somebody's backward needs v
     bool consumed = false;  // v may have been overwritten
+    bool constant = false;  // data: nobody wants its gradient
   };
   struct Step {
     std::function<void()> back;
@@ -193,6 +219,7 @@ class Tape {
   Communicator& group(MeshAxes, bool early) const;
   [[noreturn]] void refuse(const std::string&) const;
   MeshAxes where(Var, Kind) const;
+  MeshAxes where_split(const States&, Axis) const;
 
   // addresses and bills
   std::int64_t first_of(const Dims&, const States&, Axis) const;
@@ -205,6 +232,21 @@ class Tape {
   };
   Place place_of(const std::vector<Slice>& runs) const;
   Place tokens_of(const Dims&, const States&) const;  // of those this rank holds
+
+  // images
+  struct Reach {  // how windows of this rank's output rows lie over the rows it has, borrowed ones included
+    std::optional<Halo> halo;
+    Conv how;
+  };
+  Reach reach_of(const Dims&, const States&, const Window&) const;
+  Var keep_height(Var x, std::int64_t rows);
+  Tensor borrowed(const Reach&, Var x);
+  struct Span {
+    MeshAxes shared = 0, apart = 0;
+    std::int64_t groups = 1;  // of this rank
+  };
+  Span span_of(Var x, std::int64_t groups) const;
+  Tensor channel_sums(Var x, const Statistics&, const Normalising&, const Span&);
 
   // attention and its ways to keys of other ranks
   Attention attention_of(Var packed, const Heads&);

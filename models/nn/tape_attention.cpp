@@ -177,9 +177,7 @@ Attention Tape::attention_of(Var packed, const Heads& h) {
 
 Var Tape::attention(Var packed, const Heads& h) {
   if (where(packed, Kind::debt)) refuse("attention of a debt: settle it first");
-  MeshAxes cut = 0;
-  for (int m = 0; m < context_.mesh().axes(); ++m)
-    if (on(states(packed), m) == State{Kind::split, Axis::sequence}) cut |= bit(m);
+  const MeshAxes cut = where_split(states(packed), Axis::sequence);
   if (!cut) return attend(packed, packed, h);
   switch (context_.plan.context().attention) {
     case KeyExchange::gather:
@@ -194,9 +192,7 @@ Var Tape::attention(Var packed, const Heads& h) {
 
 Var Tape::cross_attention(Var queries, Var keys, const Heads& h) {
   if (where(queries, Kind::debt) || where(keys, Kind::debt)) refuse("attention of a debt: settle it first");
-  MeshAxes cut = 0;
-  for (int m = 0; m < context_.mesh().axes(); ++m)
-    if (on(states(keys), m) == State{Kind::split, Axis::sequence}) cut |= bit(m);
+  const MeshAxes cut = where_split(states(keys), Axis::sequence);
   return attend(queries, cut ? all_tokens(keys, cut) : keys, h);
 }
 

@@ -19,8 +19,9 @@ Key Tape::dropout_key(std::string_view name) {
 
 // A table split along its rows makes a sum over one-hot rows, hence a debt; split along its features, a part of them.
 // The ids lie as values at rest do, but whole on mesh axes where the table is split.
-Var Tape::embedding(Var table, std::int64_t tokens, Dim features) {
-  const Dims rows = {{Axis::batch, micro_.rows}, {Axis::sequence, tokens}};
+Var Tape::embedding(Var table, std::string_view field, Dim features) {
+  const Tensor held = micro_.field(field);
+  const Dims rows = {{Axis::batch, micro_.rows}, {Axis::sequence, held.shape()[1]}};
   const Axis words = dims(table)[0].axis;
   States s = context_.plan.at_rest(rows);
   for (int m = 0; m < context_.mesh().axes(); ++m) {
@@ -35,7 +36,7 @@ Var Tape::embedding(Var table, std::int64_t tokens, Dim features) {
       refuse("the table is split where the batch rests");
   Dims out_dims = rows;
   out_dims.push_back(features);  // the table's own dim may have lost its axis to the words
-  const Tensor ids = own_tokens(micro_.ids, rows, s);
+  const Tensor ids = own_tokens(held, rows, s);
   const Tensor numbers = read(table);
   const std::int64_t first = context_.plan.slice(dims(table)[0], states(table)).first;
   Tensor out = fresh(local_shape(out_dims, s), context_.dtype);
@@ -108,7 +109,7 @@ Var Tape::add_positions(Var x, Var table) {
 
 // Where rows are split each rank owns its rows' loss; where only the vocabulary is, all hold the same and the first
 // counts.
-void Tape::cross_entropy(Var logits, double smoothing) {
+void Tape::cross_entropy(Var logits, std::string_view field, double smoothing) {
   const Dims d = dims(logits);
   const States s = states(logits);
   MeshAxes over = 0;
@@ -127,15 +128,25 @@ void Tape::cross_entropy(Var logits, double smoothing) {
     if (context_.plan.pipe() & bit(m)) continue;  // other stages have no loss
     if (here.kind != Kind::split || here.axis == Axis::vocab) counts = counts && context_.mesh().at(m) == 0;
   }
-  const Tensor labels = own_tokens(micro_.labels, {d[0], d[1]}, s).flat();
-  const Tensor scores = read(logits).reshaped({labels.count(), read(logits).shape()[2]});
-  const CrossEntropy spec{context_.plan.slice(d[2], s).first, d[2].extent, smoothing};
+  const Tensor held = micro_.field(field);
+  const Tensor labels = (d.size() > 2 ? own_tokens(held, {d[0], d[1]}, s) : held).flat();
+  const int last = read(logits).shape().rank() - 1;
+  if (read(logits).shape().count(0, last) != labels.count())
+    refuse(fmt::format("logits of {} and labels of {} do not meet", read(logits).shape().text(), held.shape().text()));
+  const Tensor scores = read(logits).reshaped({labels.count(), read(logits).shape()[last]});
+  const CrossEntropy spec{context_.plan.slice(d.back(), s).first, d.back().extent, smoothing};
   Tensor max = fresh({labels.count()}, DType::f64), sums = fresh({labels.count(), 3}, DType::f64);
   context_.ops.cross_entropy_max(context_.stream, max, scores);
   sum_over(context_, max, over, Reduce::max);
   context_.ops.cross_entropy_sums(context_.stream, sums, scores, max, labels, spec);
   sum_over(context_, sums, over);
   if (counts) context_.ops.cross_entropy_loss(context_.stream, micro_.loss, sums, max, labels, spec);
+  if (micro_.correct) {
+    const Tensor matches = fresh({labels.count(), 2}, DType::f64);
+    context_.ops.label_matches(context_.stream, matches, scores, max, labels, spec);
+    sum_over(context_, matches, over);
+    if (counts) context_.ops.count_correct(context_.stream, micro_.correct, matches, labels);
+  }
   record({-1}, [this, logits, labels, scores, max, sums, spec] {
     const Tensor& d_logits = scores;  // nobody else reads the logits any more
     context_.ops.cross_entropy_backward(context_.stream, d_logits, scores, max, sums, labels, spec);

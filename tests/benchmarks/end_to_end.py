@@ -145,7 +145,7 @@ def placements():
     validate_schema(record)
     done = run("plan", *stages)
     tables = [line for line in done.stdout.splitlines() if line.startswith("Traffic of a step")]
-    expect(tables == ["Traffic of a step, stages 0, 2 (rank 0)", "Traffic of a step, stage 1 (rank 1)"], "traffic of each stage", done)
+    expect(tables == ["Traffic of a step, stages 0,2 (rank 0)", "Traffic of a step, stage 1 (rank 1)"], "traffic of each stage", done)
     done = run("run", suite("shared", model__heads=2, model__kv_heads=1), "--backend", "reference", "--strategy", "tensor", "--ranks",
                "2", "--oversubscribe", "--out", out("shared"))
     expect("each lies on 2 ranks" in done.stdout, "a run says that keys are replicated", done)

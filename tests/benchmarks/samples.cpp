@@ -22,7 +22,8 @@ void add_conditions(Record& r) {
   r.environment = parse_json(R"({"cpu_model": "Chip A", "host": "here", "source_modified": false})", "sample");
   r.data = parse_json(R"({"train": {"files": []}, "evaluate": {"files": []}})", "sample");
   r.ranks = 2, r.world = "threads", r.backend = "cpu", r.strategy = "data", r.mesh = {{"data", 2}};
-  r.parameters = 1000000, r.batch_size = 8, r.tokens_per_row = 16, r.evaluation_labels = 400;
+  r.parameters = 1000000, r.batch_size = 8, r.tokens_per_row = 16, r.row_work = RowWork{16, "token"},
+  r.evaluation_labels = 400;
   r.target = Target{"nats_per_character", 1.7, "at_most"};
 }
 

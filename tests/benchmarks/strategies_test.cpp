@@ -8,6 +8,7 @@
 
 #include "benchmarks/harness/locate.h"
 #include "core/json.h"
+#include "parallelism/world.h"
 #include "tests/training/toy.h"
 
 namespace quadrille {
@@ -52,6 +53,24 @@ TEST_P(Strategies, SayWhatTheyAreInOneLine) {
 TEST_P(Strategies, EqualTheSerialRun) {
   const Json table = strategy(GetParam());
   EXPECT_EQ(differs_from_serial(table, ranks_of(table)), "") << ranks_of(table) << " ranks";
+}
+
+// Of a residual network: a batch norm sees one micro-batch, so the serial run takes as many rows at once.
+TEST_P(Strategies, EqualTheSerialRunOnImages) {
+  const Json table = strategy(GetParam());
+  const int ranks = ranks_of(table);
+  const Workload w = toy::images({{"blocks", parse_json("[2, 2]", "t")}}, {{"batch_size", 16}, {"micro_batch", 2}});
+  WorldOptions options;
+  options.ranks = ranks;
+  std::int64_t rows = 0;
+  run_counting(options, [&](std::unique_ptr<Communicator> world) {
+    const Mesh mesh(std::move(world), mesh_of(table, ranks));
+    rows = 2 * Plan(table, mesh).parts(Axis::batch);
+  });
+  const Workload whole =
+      toy::images({{"blocks", parse_json("[2, 2]", "t")}}, {{"batch_size", 16}, {"micro_batch", rows}});
+  EXPECT_EQ(toy::difference(toy::train(whole, "{}", 1, 2), toy::train(w, table.text(), ranks, 2), toy::kF64), "")
+      << ranks << " ranks";
 }
 
 INSTANTIATE_TEST_SUITE_P(Shipped, Strategies, ::testing::ValuesIn(document_names(kStrategies)),

@@ -48,9 +48,10 @@ TEST_F(Commands, PreparedTokensAreTheTextsTokens) {
     EXPECT_EQ(files.evaluate->unit(), "character");
     EXPECT_EQ(files.evaluate->units(), direct.evaluate->units());
     EXPECT_EQ(files.evaluate->labels(), direct.evaluate->labels());
-    EXPECT_EQ(evaluation_batch(*files.evaluate, 0, {0, 20}).ids, evaluation_batch(*direct.evaluate, 0, {0, 20}).ids);
-    EXPECT_EQ(training_batch(*files.train, 1, 9, 16, {0, 16}).ids,
-              training_batch(*direct.train, 1, 9, 16, {0, 16}).ids);
+    EXPECT_EQ(evaluation_batch(*files.evaluate, 0, {0, 20}).integers("ids"),
+              evaluation_batch(*direct.evaluate, 0, {0, 20}).integers("ids"));
+    EXPECT_EQ(training_batch(*files.train, 1, 9, 16, {0, 16}).integers("ids"),
+              training_batch(*direct.train, 1, 9, 16, {0, 16}).integers("ids"));
     files.train->scan();
     files.evaluate->scan();
     EXPECT_EQ(entry.at("tokens").integer(), direct.evaluate->labels() + 1);
@@ -101,13 +102,13 @@ TEST_F(Commands, CoverageForAnyRanks) {
       128, root_.path());
   for (std::int64_t ranks : {1, 2, 3, 7, 40}) {
     const Json report = verify_coverage(sets, {3, 24, ranks, 3}, quiet);
-    EXPECT_EQ(report.at("training_windows").integer(), 59997 / 128);
+    EXPECT_EQ(report.at("training_samples").integer(), 59997 / 128);
     EXPECT_EQ(report.at("evaluation_labels").integer(), 14990);
   }
   expect_parts(message_of([&] {
                  verify_coverage(sets, {1, 500, 2, 1}, quiet);
                }),
-               {"468 windows", "500 x 128 + 1 = 64001 tokens"});
+               {"468 samples", "500 x 128 + 1 = 64001 tokens"});
 }
 
 TEST_F(Commands, ShowTellsTheKindOfFile) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // `data fetch` without a network: refusals leave nothing behind, folders and packages serve, a second call does
-// nothing. With QUADRILLE_AUSTEN naming the real .deb (or a folder with it) the whole way is walked.
+// nothing. With QUADRILLE_AUSTEN or QUADRILLE_FASHION_MNIST naming the real .deb (or a folder with it) the whole way is
+// walked.
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include "core/build.h"
@@ -29,9 +31,9 @@ TEST(Fetch, RefusalsLeaveNothing) {
   expect_parts(message_of([&] { fetch_data({"austin", "", root.path()}, quiet); }), {"austin", "Did you mean austen?"});
   expect_parts(refused("/nowhere/x.deb"), {"--from /nowhere/x.deb", "no such file"});
   expect_parts(refused(other.path()), {"neither the six texts", "r-cran-janeaustenr", ".deb"});
-  expect_parts(
-      refused(test_data() + "small-xz.deb"),
-      {build_part("libarchive").built && build_part("zlib").built ? "small-xz.deb has no text emma" : "small-xz.deb"});
+  expect_parts(refused(test_data() + "small-xz.deb"), {build_part("libarchive").built && build_part("zlib").built
+                                                           ? "small-xz.deb has no emma.txt"
+                                                           : "small-xz.deb"});
   expect_parts(refused(test_data()), {"neither the six texts"});
   EXPECT_TRUE(names_in(root.path()).empty());
 }
@@ -45,7 +47,7 @@ TEST(Fetch, TextsThatAreOthersAreRefused) {
   expect_parts(message_of([&] {
                  fetch_data({"austen", other.path(), root.path()}, quiet);
                }),
-               {"emma has 39 bytes", "883028", "SHA-256"});
+               {"emma.txt has 39 bytes", "883028", "SHA-256"});
   EXPECT_TRUE(names_in(root.path()).empty());
 }
 
@@ -86,6 +88,44 @@ TEST(Fetch, RealPackage) {
                  fetch_data({"austen", "", root.path()}, quiet);
                }),
                {"emma.txt has 1000 bytes", "Move"});
+}
+
+TEST(Fetch, FashionMnistIsProvenToo) {
+  const Folder root, other;
+  const auto refused = [&] {
+    return message_of([&] { fetch_data({"fashion_mnist", other.path(), root.path()}, quiet); });
+  };
+  expect_parts(message_of([&] { fetch_data({"fashion", "", root.path()}, quiet); }), {"known: austen, fashion_mnist"});
+  expect_parts(refused(), {"neither the four files", "dataset-fashion-mnist", ".deb"});
+  expect_parts(message_of([&] {
+                 fetch_data({"fashion_mnist", test_data() + "small-xz.deb", root.path()}, quiet);
+               }),
+               {build_part("libarchive").built ? "holds no datasets/fashion-mnist/train-images" : "small-xz.deb"});
+  for (const char* name : {"train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"})
+    other.write(fmt::format("{}-ubyte.gz", name), "\x1f\x8b nothing of the kind");
+  expect_parts(refused(), {"train-images-idx3-ubyte.gz", build_part("zlib").built ? "damaged" : "no zlib"});
+  EXPECT_TRUE(names_in(root.path()).empty());
+}
+
+TEST(Fetch, RealFashionMnist) {
+  const char* from = std::getenv("QUADRILLE_FASHION_MNIST");
+  if (!from) GTEST_SKIP() << "QUADRILLE_FASHION_MNIST does not name the package";
+  const Folder root, again;
+  const Fetched first = fetch_data({"fashion_mnist", from, root.path()}, quiet);
+  EXPECT_EQ(names_in(first.directory).size(), 5u);
+  EXPECT_TRUE(fetch_data({"fashion_mnist", "", root.path()}, quiet).already_there);
+  EXPECT_EQ(fetch_data({"fashion_mnist", first.directory, again.path()}, quiet).manifest, first.manifest);
+  EXPECT_EQ(verify_directory(first.directory, quiet).at("files").size(), 4u);
+  const Datasets sets = open_datasets(parse_json(R"({"source": "idx", "directory": "fashion_mnist", "classes": 10,
+                     "train": ["train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"],
+                     "evaluate": ["t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]})",
+                                                 "test"),
+                                      0, root.path());
+  EXPECT_EQ(sets.train->size(), 60000);
+  std::array<std::int64_t, 10> counts{};
+  for (std::int64_t n = 0; n < sets.evaluate->size(); ++n)
+    ++counts[static_cast<std::size_t>(single_sample(*sets.evaluate, 0, n).integers("labels")[0])];
+  for (std::int64_t count : counts) EXPECT_EQ(count, 1000);
 }
 
 TEST(Child, ArgumentsAreNotReadByAShell) {

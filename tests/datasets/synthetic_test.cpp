@@ -80,10 +80,10 @@ TEST(Synthetic, MeasuredEntropyIsTheStatedOne) {
   const Datasets sets =
       open(R"({"source": "synthetic", "vocabulary": 8, "order": 2, "choices": 3, "train_tokens": 400000})", 100);
   std::map<std::int64_t, std::map<std::int32_t, double>> counts;
-  std::vector<std::int32_t> ids(100), labels(100);
   double pairs = 0;
   for (std::int64_t i = 0; i < sets.train->size(); ++i) {
-    sets.train->read(0, i, ids, labels);
+    const Batch sample = single_sample(*sets.train, 0, i);
+    const std::vector<std::int32_t>&ids = sample.integers("ids"), &labels = sample.integers("labels");
     for (std::size_t j = 1; j < 100; ++j) {
       ASSERT_EQ(ids[j], labels[j - 1]);
       ++counts[ids[j - 1] * 8 + ids[j]][labels[j]], ++pairs;
@@ -118,13 +118,13 @@ TEST(Synthetic, WindowsAreAddressedAndNeverRepeat) {
   const Datasets sets = open(R"({"source": "synthetic"})", 64);
   const Datasets again = open(sets.resolved.text(), 64);
   EXPECT_EQ(sets.resolved, again.resolved);
-  EXPECT_EQ(training_batch(*sets.train, 1, 5, 8, {0, 8}).ids, training_batch(*again.train, 1, 5, 8, {0, 8}).ids);
-  std::vector<std::int32_t> a(64), b(64), labels(64);
-  sets.train->read(0, 3, a, labels);
-  sets.train->read(1, 3, b, labels);
-  EXPECT_NE(a, b);
-  sets.evaluate->read(0, 3, b, labels);
-  EXPECT_NE(a, b);
+  EXPECT_EQ(training_batch(*sets.train, 1, 5, 8, {0, 8}).integers("ids"),
+            training_batch(*again.train, 1, 5, 8, {0, 8}).integers("ids"));
+  const auto ids = [](const Dataset& data, std::int64_t epoch) {
+    return single_sample(data, epoch, 3).integers("ids");
+  };
+  EXPECT_NE(ids(*sets.train, 0), ids(*sets.train, 1));
+  EXPECT_NE(ids(*sets.train, 0), ids(*sets.evaluate, 0));
   EXPECT_EQ(sets.train->size(), 1048576 / 64);
   EXPECT_EQ(sets.evaluate->labels(), 65536);
   EXPECT_EQ(sets.evaluate->units(), 65536);
@@ -136,7 +136,7 @@ TEST(Synthetic, IdsStayInTheVocabularyAtItsEdges) {
                              R"({"source": "synthetic", "vocabulary": 2, "order": 2, "choices": 2, "noise": 0.01})",
                              R"({"source": "synthetic", "vocabulary": 300, "order": 1})"}) {
     const Datasets sets = open(config, 50);
-    for (std::int32_t id : training_batch(*sets.train, 1, 0, 100, {0, 100}).ids) {
+    for (std::int32_t id : training_batch(*sets.train, 1, 0, 100, {0, 100}).integers("ids")) {
       EXPECT_GE(id, 0);
       EXPECT_LT(id, sets.train->vocabulary());
     }

@@ -32,8 +32,8 @@ TEST(ByteText, IdsAreTheBytesAcrossFiles) {
   EXPECT_EQ(sets.train->size(), 1);
   EXPECT_EQ(sets.train->vocabulary(), 256);
   const Batch batch = training_batch(*sets.train, 1, 0, 1, {0, 1});
-  EXPECT_EQ(std::string(batch.ids.begin(), batch.ids.end()), "hello worl");
-  EXPECT_EQ(std::string(batch.labels.begin(), batch.labels.end()), "ello world");
+  EXPECT_EQ(std::string(batch.integers("ids").begin(), batch.integers("ids").end()), "hello worl");
+  EXPECT_EQ(std::string(batch.integers("labels").begin(), batch.integers("labels").end()), "ello world");
 }
 
 TEST(ByteText, UnitsAreTheCharactersOfTheLabels) {
@@ -60,7 +60,7 @@ TEST(ByteText, ShippedTextsOpenWithACompactAlphabet) {
   const std::string text = read_all(test_data() + "evaluate.txt");
   const auto tokenizer = make_compact_tokenizer(distinct_bytes(read_all(test_data() + "train.txt")));
   const Batch batch = evaluation_batch(*sets.evaluate, 0, {0, sets.evaluate->size()});
-  EXPECT_EQ(tokenizer->decode(batch.ids).substr(0, text.size() - 1), text.substr(0, text.size() - 1));
+  EXPECT_EQ(tokenizer->decode(batch.integers("ids")).substr(0, text.size() - 1), text.substr(0, text.size() - 1));
 }
 
 TEST(ByteText, CompactRefusesAByteThatTrainingLacks) {
@@ -141,7 +141,7 @@ TEST(Text, TooFewBytePairsAreRefusedAtOnce) {
   EXPECT_EQ(text(7).train->size(), 1);
   expect_parts(message_of([&] { text(8); }), {"a.txt holds 8 tokens", "8 + 1 = 9"});
   expect_parts(message_of([&] { text(19); }), {"a.txt holds 8 tokens", "19 + 1 = 20"});  // fewer bytes than tokens
-  const auto holds = [&](std::int64_t windows) { return text(1).train->holds_windows(windows); };
+  const auto holds = [&](std::int64_t windows) { return text(1).train->holds(windows); };
   for (std::int64_t windows = 0; windows < 30; ++windows) EXPECT_EQ(holds(windows), windows <= 7) << windows;
   EXPECT_FALSE(holds(std::numeric_limits<std::int64_t>::max()));
   expect_parts(message_of([&] {
@@ -156,7 +156,8 @@ TEST(Text, ResolvedConfigurationOpensTheSameSets) {
   const Datasets second = open(first.resolved.text(), test_data(), 32);
   EXPECT_EQ(first.resolved, second.resolved);
   EXPECT_EQ(first.resolved.at("tokenizer").at("alphabet").string(), "full");
-  EXPECT_EQ(training_batch(*first.train, 1, 2, 4, {0, 4}).ids, training_batch(*second.train, 1, 2, 4, {0, 4}).ids);
+  EXPECT_EQ(training_batch(*first.train, 1, 2, 4, {0, 4}).integers("ids"),
+            training_batch(*second.train, 1, 2, 4, {0, 4}).integers("ids"));
 }
 
 TEST(ByteTokenizer, RoundTripOfAnyBytes) {

@@ -81,6 +81,16 @@ seed("token_files", "megatron", b"\x02\x40" + index[:400])
 small = b"MMIDIDX\x00\x00" + struct.pack("<QBQQ", 1, 8, 2, 3) + struct.pack("<2i2q3q", 4, 6, 0, 8, 0, 1, 2)
 seed("token_files", "megatron-small", b"\x02\x0a" + small)
 
+records = (data / "sotu-bert.tfrecord").read_bytes()
+first = 16 + struct.unpack_from("<Q", records)[0]
+seed("tfrecord", "file", b"\x00" + records[:first])
+seed("tfrecord", "packed", b"\x00" + (data / "sotu-bert.tfrecord.gz").read_bytes()[:1500])
+seed("tfrecord", "message", b"\x01" + records[12:first - 4])
+
+pieces = b"[UNK]\n[MASK]\nthe\n##s\na\n##b\nun\n##able\n,\n.\n"
+seed("wordpiece", "text", pieces + b"\xff" + prose[:200])
+seed("wordpiece", "unicode", pieces + b"\xff" + "\u00c9t\u00e9 \u4e2d\u6587 \u03a3\u03a3 e\u0301, \u200b\ud55c".encode())
+
 rdx, rdb = (data / "small.rdx").read_bytes(), (data / "small.rdb").read_bytes()
 seed("rdata", "small", b"\x00" + struct.pack("<H", len(rdx)) + rdx + rdb)
 

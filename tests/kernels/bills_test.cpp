@@ -26,6 +26,23 @@ TEST_F(Bills, MatmulIsTwoPerMultiplyAdd) {
   EXPECT_EQ(c.bytes, 4.0 * (70 * 30 + 50 * 70 + 50 + 2 * 30 * 50));
 }
 
+// 2 per multiply-add: every output number has a window of k·k·C, the padding included.
+TEST_F(Bills, ConvolutionsCountWholeWindows) {
+  const Conv how{3, 3, 2, 1, 1, 1, 1};
+  const Tensor x = f32({2, 9, 7, 5}), w = f32({3, 3, 5, 11}), y = f32({2, 5, 4, 11});
+  const double products = 2.0 * 5 * 4 * 11 * 3 * 3 * 5, numbers_x = 2 * 9 * 7 * 5, numbers_w = 9 * 5 * 11,
+               numbers_y = 2 * 5 * 4 * 11;
+  const Cost forward = counting_ops().conv(*stream_, y, x, w, how);
+  EXPECT_EQ(forward.flops, 2 * products);
+  EXPECT_EQ(forward.bytes, 4 * (numbers_x + numbers_w + numbers_y));
+  const Cost input = counting_ops().conv_backward_input(*stream_, x, y, w, how, Write::accumulate);
+  EXPECT_EQ(input.flops, 2 * products);
+  EXPECT_EQ(input.bytes, 4 * (2 * numbers_x + numbers_w + numbers_y));
+  const Cost weight = counting_ops().conv_backward_weight(*stream_, w, y, x, how, Write::replace);
+  EXPECT_EQ(weight.flops, 2 * products);
+  EXPECT_EQ(weight.bytes, 4 * (numbers_x + numbers_w + numbers_y));
+}
+
 TEST_F(Bills, ElementwiseWorkIsNotInFlops) {
   const Cost c = counting_ops().gelu(*stream_, f64({5, 7}), f64({5, 7}));
   EXPECT_EQ(c.flops, 0);

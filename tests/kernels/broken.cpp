@@ -190,6 +190,18 @@ Cost BrokenOps::cross_entropy_loss(Stream& stream, const Tensor& loss, const Ten
   });
 }
 
+Cost BrokenOps::label_matches(Stream& stream, const Tensor& matches, const Tensor& logits, const Tensor& max,
+                              const Tensor& labels, const CrossEntropy& how) const {
+  return spoil({&matches}, [&] {
+    return right_.label_matches(stream, matches, logits, max, labels, changed(how, forgetting_.cross_entropy));
+  });
+}
+
+Cost BrokenOps::count_correct(Stream& stream, const Tensor& correct, const Tensor& matches,
+                              const Tensor& labels) const {
+  return spoil({&correct}, [&] { return right_.count_correct(stream, correct, matches, labels); });
+}
+
 Cost BrokenOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
                                        const Tensor& sums, const Tensor& labels, const CrossEntropy& how) const {
   return spoil({&dlogits}, [&] {

@@ -119,6 +119,32 @@ void run_loss(Bench& b, const Loss& l) {
   b.result("loss", loss, 1e-9);
 }
 
+// Logits and labels such that some rows have several largest logits and some labels are among them.
+void run_matches(Bench& b, const Loss& l) {
+  Given g = given(b, l);
+  for (std::int64_t i = 0; i < l.rows; ++i)
+    for (std::int64_t j = 0; j < l.held && j < i % 4; ++j)
+      g.logits[static_cast<std::size_t>(i * l.held + (3 * j + i) % l.held)] = g.max[static_cast<std::size_t>(i)];
+  for (std::int64_t i = 0; i < l.rows; i += 2)
+    if (g.labels[static_cast<std::size_t>(i)] >= 0)
+      g.labels[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(l.how.first_word + i % l.held);
+  const Tensor logits = b.put({l.rows, l.held}, g.logits), max = b.put_wide({l.rows}, g.max),
+               labels = b.put_ids({l.rows}, g.labels), matches = b.unset({l.rows, 2}, DType::f64);
+  b.bill(b.ops().label_matches(b.stream(), matches, logits, max, labels, l.how));
+  b.result("matches", matches, 1e-12);
+}
+
+void run_correct(Bench& b, const Loss& l) {
+  const Given g = given(b, l);
+  Numbers matches;
+  for (std::int64_t i = 0; i < l.rows; ++i)
+    matches.insert(matches.end(), {static_cast<double>(i % 4), i % 3 ? 1.0 : 0.0});
+  const Tensor two = b.put_wide({l.rows, 2}, matches), labels = b.put_ids({l.rows}, g.labels),
+               correct = b.put_wide({1}, {0.5});  // is added to
+  b.bill(b.ops().count_correct(b.stream(), correct, two, labels));
+  b.result("correct", correct, 1e-12);
+}
+
 void run_backward(Bench& b, const Loss& l) {
   const Given g = given(b, l);
   const Tensor logits = b.put({l.rows, l.held}, g.logits), max = b.put_wide({l.rows}, g.max),
@@ -131,10 +157,9 @@ void run_backward(Bench& b, const Loss& l) {
 }
 
 void add_cross_entropy(std::vector<OpCase>& cases) {
-  const std::pair<const char*, void (*)(Bench&, const Loss&)> ops[] = {{"cross_entropy_max", run_max},
-                                                                       {"cross_entropy_sums", run_sums},
-                                                                       {"cross_entropy_loss", run_loss},
-                                                                       {"cross_entropy_backward", run_backward}};
+  const std::pair<const char*, void (*)(Bench&, const Loss&)> ops[] = {
+      {"cross_entropy_max", run_max}, {"cross_entropy_sums", run_sums}, {"cross_entropy_loss", run_loss},
+      {"label_matches", run_matches}, {"count_correct", run_correct},   {"cross_entropy_backward", run_backward}};
   const std::pair<const char*, Loss> losses[] = {
       {"whole", {9, 13, {.words = 13}}},
       {"two words", {3, 2, {.words = 2}}},

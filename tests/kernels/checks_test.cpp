@@ -120,6 +120,38 @@ TEST_P(Refusals, Attention) {
       {"rotary", "even"});
 }
 
+TEST_P(Refusals, Images) {
+  const Tensor x = f32({2, 5, 6, 3}), w = f32({3, 3, 3, 4}), out = f32({2, 5, 6, 4});
+  const Conv how{3, 3, 1, 1, 1, 1, 1};
+  refused([&] { ops().conv(s(), f32({2, 5, 5, 4}), x, w, how); }, {"conv", "found 5", "output width"});
+  refused([&] { ops().conv(s(), out, x, f32({3, 3, 4, 4}), how); }, {"conv", "[3, 3, 4, 4]", "[3, 3, 3, 4]"});
+  refused([&] { ops().conv(s(), out, x, w, {3, 3, 0}); }, {"conv", "stride of 0"});
+  refused([&] { ops().conv(s(), out, x, w, {3, 3, 1, 3, 0, 1, 1}); }, {"conv", "pads less than the kernel"});
+  refused([&] { ops().conv(s(), out, f32({5, 6, 3}), w, how); }, {"conv", "\"x\" of [rows, height, width, channels]"});
+  refused(
+      [&] {
+        ops().conv_backward_input(s(), x, f32({3, 5, 6, 4}), w, how, Write::replace);
+      },
+      {"conv_backward_input", "as many images"});
+  refused(
+      [&] {
+        ops().conv_backward_weight(s(), f64({3, 3, 3, 4}), out, x, how, Write::replace);
+      },
+      {"conv_backward_weight", "\"dw\" is of f64"});
+  refused([&] { ops().max_pool(s(), out, x, how); }, {"max_pool", "as many channels"});
+  refused([&] { ops().sum_pixels(s(), f32({2, 4}), x, 1); }, {"sum_pixels", "wanted 6"});
+  const Tensor rows = f32({7, 3}), made = f32({7, 3}), gain = f32({3}), sums = f64({3, 3});
+  refused([&] { ops().channel_sums(s(), f32({3, 3}), rows); }, {"channel_sums", "wanted f64"});
+  refused([&] { ops().channel_sums(s(), f64({2, 3, 3}), rows); }, {"channel_sums", "rows in 2 equal groups"});
+  refused([&] { ops().batch_norm(s(), made, rows, sums, gain, f32({4}), {}); }, {"batch_norm", "\"bias\" is [4]"});
+  refused(
+      [&] {
+        ops().batch_norm_backward_sums(s(), f64({3, 2}), made, rows, {}, sums, {1e-5, true});
+      },
+      {"batch_norm_backward_sums", "\"out\" is missing"});
+  refused([&] { ops().update_averages(s(), sums, f64({3, 3}), 1); }, {"update_averages", "momentum", "found 1"});
+}
+
 TEST_P(Refusals, EmbeddingAndLoss) {
   refused(
       [&] {

@@ -253,7 +253,7 @@ const std::vector<LargeCase>& large_cases() {
   static const Cases all = [] {
     Cases cases;
     add_products(cases), add_elementwise(cases), add_norms(cases), add_attention(cases), add_words(cases),
-        add_training(cases);
+        add_training(cases), add_large_image_cases(cases);
     return cases;
   }();
   return all;

@@ -21,8 +21,10 @@ struct Prepared {
 struct LargeCase {
   std::string op, name;
   std::function<Prepared(Bench&)> prepare;
+  bool images = false;  // back ends without convolutions refuse it
   OpCase as_op_case() const;
 };
 const std::vector<LargeCase>& large_cases();
+void add_large_image_cases(std::vector<LargeCase>&);  // cpu_image_cases.cpp
 
 }  // namespace quadrille

@@ -26,19 +26,27 @@ class EveryBackend : public testing::TestWithParam<std::string> {
   }
   Verdict judged(const OpCase& c, DType real) { return judge(c, backend_->ops(), *device_, real, backend_->attention); }
 
+  // The cases of what it has.
+  std::vector<OpCase> cases() const {
+    std::vector<OpCase> found;
+    for (const OpCase& c : op_cases())
+      if (!c.images || backend_->convolutions) found.push_back(c);
+    return found;
+  }
+
   const Backend* backend_ = nullptr;
   std::unique_ptr<Device> device_;
 };
 
 TEST_P(EveryBackend, AgreesWithTheReferenceInF32) {
-  for (const OpCase& c : op_cases()) {
+  for (const OpCase& c : cases()) {
     const Verdict v = judged(c, DType::f32);
     EXPECT_TRUE(v.agrees()) << text(c, v);
   }
 }
 
 TEST_P(EveryBackend, AgreesInBf16) {
-  for (const OpCase& c : op_cases()) {
+  for (const OpCase& c : cases()) {
     const Verdict v = judged(c, DType::bf16);
     EXPECT_TRUE(v.agrees()) << text(c, v);
   }
@@ -63,7 +71,7 @@ TEST_P(EveryBackend, RoundsToBf16) {
 TEST_P(EveryBackend, AgreesInF64OrRefusesIt) {
   std::vector<std::string> refused, agreed;
   const std::unique_ptr<Device> nowhere = make_counting_device();
-  for (const OpCase& c : op_cases()) {
+  for (const OpCase& c : cases()) {
     const Verdict v = judged(c, DType::f64);
     Bench bench(counting_ops(), *nowhere, DType::f64, 0);
     c.run(bench);
@@ -75,6 +83,16 @@ TEST_P(EveryBackend, AgreesInF64OrRefusesIt) {
   }
   EXPECT_TRUE(refused.empty() || agreed.empty())
       << "computed in f64 while other cases are refused: " << fmt::format("{}", fmt::join(agreed, ", "));
+}
+
+TEST_P(EveryBackend, RefusesImagesWhereItHasNone) {
+  if (backend_->convolutions) GTEST_SKIP() << "it has them";
+  for (const OpCase& c : op_cases()) {
+    if (!c.images) continue;
+    const Verdict v = judged(c, DType::f32);
+    EXPECT_TRUE(v.refused && v.complaints.front().find("convolutions are not in the back end") != std::string::npos)
+        << text(c, v);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, EveryBackend, testing::Values("reference", "cpu", "cuda", "counting"),

@@ -7,36 +7,10 @@
 #include <cmath>
 #include <functional>
 
-#include "tests/kernels/bench.h"
+#include "tests/kernels/differences.h"
 
 namespace quadrille {
 namespace {
-
-// `x` is changed in place, entry by entry; `loss` reads it.
-void expect_gradient(const char* what, const Tensor& x, const Numbers& gradient, const std::function<double()>& loss) {
-  constexpr double kStep = 1e-5;  // error of a central difference: about step² and rounding / step, 1e-10 each
-  const std::span<double> values = x.host<double>();
-  ASSERT_EQ(values.size(), gradient.size()) << what;
-  double largest = 0;
-  for (const double g : gradient) largest = std::max(largest, std::abs(g));
-  ASSERT_GT(largest, 0) << what;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double there = values[i];
-    values[i] = there + kStep;
-    const double up = loss();
-    values[i] = there - kStep;
-    const double down = loss();
-    values[i] = there;
-    EXPECT_NEAR(gradient[i], (up - down) / (2 * kStep), 1e-7 * std::max(1.0, largest)) << what << " " << i;
-  }
-}
-
-double weighed(Bench& b, const Tensor& y, const Tensor& w) {
-  const Numbers ys = b.read(y), ws = b.read(w);
-  double sum = 0;
-  for (std::size_t i = 0; i < ys.size(); ++i) sum += ys[i] * ws[i];
-  return sum;
-}
 
 TEST(FiniteDifferences, Matmul) {  // da = dy bᵀ, db = aᵀ dy, dbias = Σ dy: the tape's use of the products
   ReferenceBench b(1);

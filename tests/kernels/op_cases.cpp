@@ -66,6 +66,7 @@ const std::vector<OpCase>& op_cases() {
     add_norm_cases(cases);
     add_attention_cases(cases);
     add_embedding_and_loss_cases(cases);
+    add_image_cases(cases);
     add_training_cases(cases);
     return cases;
   }();

@@ -17,6 +17,7 @@ struct OpCase {
   std::string op;    // the function of Ops
   std::string name;  // op and what is special, unique
   std::function<void(Bench&)> run;
+  bool images = false;  // back ends without convolutions refuse it
 };
 
 const std::vector<OpCase>& op_cases();
@@ -37,6 +38,7 @@ void add_elementwise_cases(std::vector<OpCase>&);
 void add_norm_cases(std::vector<OpCase>&);
 void add_attention_cases(std::vector<OpCase>&);
 void add_embedding_and_loss_cases(std::vector<OpCase>&);
+void add_image_cases(std::vector<OpCase>&);
 void add_training_cases(std::vector<OpCase>&);
 
 }  // namespace quadrille

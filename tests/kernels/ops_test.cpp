@@ -28,7 +28,7 @@ TEST(OpCases, NamesAreUniqueAndEveryOpHasSeveral) {
     EXPECT_TRUE(names.insert(c.name).second) << c.name;
     ++per_op[c.op];
   }
-  EXPECT_EQ(per_op.size(), 34u);  // the functions of Ops
+  EXPECT_EQ(per_op.size(), 52u);  // the functions of Ops
   for (const auto& [op, count] : per_op) EXPECT_GE(count, 5) << op;
 }
 
@@ -122,6 +122,19 @@ std::vector<Forgotten> forgotten_options() {
   add("first word", {losses[0], losses[2]}, &Forgetting::cross_entropy, [](CrossEntropy& c) { c.first_word = 0; });
   add("words", {losses[1], losses[2]}, &Forgetting::cross_entropy, [](CrossEntropy& c) { c.words *= 2; });
   add("first row", {"embedding", "embedding_backward"}, &Forgetting::first_row, [](std::int64_t& first) { first = 0; });
+  const std::vector<std::string> pools{"max_pool", "max_pool_backward"},
+      convs{"conv", "conv_backward_input", "conv_backward_weight", pools[0], pools[1]},
+      batch_norms{"batch_norm", "batch_norm_backward_sums", "batch_norm_backward"};
+  add("conv pads", convs, &Forgetting::conv, [](Conv& c) {
+    if (c.pad_top != c.pad_bottom) std::swap(c.pad_top, c.pad_bottom);
+    if (c.pad_left != c.pad_right) std::swap(c.pad_left, c.pad_right);
+  });
+  add("image write", {"conv_backward_input", "conv_backward_weight", "batch_norm_backward"}, &Forgetting::write,
+      [](Write& w) { w = Write::replace; });
+  add("batch norm epsilon", batch_norms, &Forgetting::batch_norm, [](BatchNorm& n) { n.epsilon += 0.01; });
+  add("batch norm relu", batch_norms, &Forgetting::batch_norm, [](BatchNorm& n) { n.relu = false; });
+  add("averages momentum", {"update_averages"}, &Forgetting::momentum, [](double& m) { m *= 0.99; });
+  add("pixels scale", {"sum_pixels", "spread_pixels"}, &Forgetting::scale, [](double& s) { s *= 1.01; });
   add("clip", {"step_scalars"}, &Forgetting::step_scalars, [](double&, double& clip, double&) { clip = 0; });
   add("rate", {"step_scalars"}, &Forgetting::step_scalars, [](double& rate, double&, double&) { rate *= 1.01; });
   add("step", {"step_scalars"}, &Forgetting::step_scalars, [](double&, double&, double& step) { step += 1; });

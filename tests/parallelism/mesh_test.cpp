@@ -27,7 +27,7 @@ float sum_along(const Mesh& mesh, MeshAxes axes) {
   return *t.as<float>();
 }
 
-TEST(Mesh, TheLastEdgeJoinsNeighbours) {
+TEST(Mesh, TheLastAxisJoinsNeighbours) {
   in_world(8, [](World world) {
     const Mesh mesh(std::move(world), {{"data", 2}, {"one", 1}, {"x", 2}, {"y", 2}});
     const int rank = mesh.world().rank();
@@ -41,7 +41,7 @@ TEST(Mesh, TheLastEdgeJoinsNeighbours) {
   });
 }
 
-TEST(Mesh, EverySetOfEdgesSumsOverItsRanks) {
+TEST(Mesh, EverySetOfAxesSumsOverItsRanks) {
   in_world(8, [](World world) {
     const Mesh mesh(std::move(world), {{"a", 2}, {"b", 2}, {"c", 2}});
     const int weight[] = {4, 2, 1}, rank = mesh.world().rank();

@@ -14,9 +14,9 @@ namespace quadrille {
 namespace {
 
 // Every fifth of them: the whole list is visited by the program itself, as a test of its own (tests/benchmarks).
-std::vector<LawLayout> layouts_of(int ranks) {
+std::vector<LawLayout> layouts_of(int ranks, const char* model = "gpt") {
   std::vector<LawLayout> few;
-  const std::vector<LawLayout> all = LawSpace("gpt", ranks, backend_named("reference")).layouts();
+  const std::vector<LawLayout> all = LawSpace(model, ranks, backend_named("reference")).layouts();
   for (std::size_t k = 0; k < all.size(); k += 5) few.push_back(all[k]);
   return few;
 }
@@ -42,6 +42,14 @@ TEST(Check, LayoutsOfTwoRanksEqualTheSerialRun) {
     EXPECT_TRUE(finding.good()) << layouts[finding.layout].name << text_of(finding);
   EXPECT_EQ(told, layouts.size());
 }
+
+TEST(Check, LayoutsOfImagesEqualTheSerialRun) {
+  const std::vector<LawLayout> layouts = layouts_of(2, "resnet");
+  for (const LawFinding& finding : visit(layouts, on_threads(2)))
+    EXPECT_TRUE(finding.good()) << layouts[finding.layout].name << text_of(finding);
+}
+
+TEST(Check, RefusesAModelWithoutAToy) { EXPECT_ANY_THROW(LawSpace("bert_of_nobody", 2, backend_named("reference"))); }
 
 TEST(Check, NamesWhatIsWrongWhereAMessageIsLost) {
   std::vector<LawLayout> layouts = LawSpace("gpt", 2, backend_named("reference")).layouts();

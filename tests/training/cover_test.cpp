@@ -59,30 +59,34 @@ TEST(Meshes, AreAllWaysToMultiplyToTheRanks) {
   }
 }
 
-class Layouts : public ::testing::TestWithParam<int> {};
+class Layouts : public ::testing::TestWithParam<std::tuple<const char*, int>> {
+ protected:
+  static int ranks() { return std::get<1>(GetParam()); }
+  static LawSpace space() { return {std::get<0>(GetParam()), ranks(), backend_named("reference")}; }
+};
 
 TEST_P(Layouts, AreAcceptedAndHaveNamesOfTheirOwn) {
-  const LawSpace space("gpt", GetParam(), backend_named("reference"));
+  const LawSpace space = Layouts::space();
   std::set<std::string> names;
   for (const LawLayout& layout : space.layouts()) {
     EXPECT_TRUE(names.insert(layout.name).second) << layout.name;
-    EXPECT_NO_THROW(check_workload(layout.workload, GetParam())) << layout.name;
+    EXPECT_NO_THROW(check_workload(layout.workload, ranks())) << layout.name;
     EXPECT_NO_THROW(check_workload(layout.serial, 1)) << layout.serial_name;
   }
 }
 
 TEST_P(Layouts, AreTheSameEveryTime) {
-  const auto once = LawSpace("gpt", GetParam(), backend_named("reference")).layouts();
-  const auto again = LawSpace("gpt", GetParam(), backend_named("reference")).layouts();
+  const auto once = space().layouts();
+  const auto again = space().layouts();
   ASSERT_EQ(once.size(), again.size());
   for (std::size_t k = 0; k < once.size(); ++k) EXPECT_EQ(once[k].name, again[k].name);
 }
 
 TEST_P(Layouts, OfEveryMeshOccurWithEveryChoiceThatItAllows) {
-  const LawSpace space("gpt", GetParam(), backend_named("reference"));
+  const LawSpace space = Layouts::space();
   const auto lawful = [&](const Choice& c) { return space.lawful(c); };
   const Pairs covered = pairs_in(cover_pairs(space.counts(), lawful));
-  EXPECT_EQ(space.factors().front().values.size(), law_meshes(GetParam()).size()) << "no mesh is left out";
+  EXPECT_EQ(space.factors().front().values.size(), law_meshes(ranks()).size()) << "no mesh is left out";
   // Pairs of the first factor, the mesh, with every value for which a lawful choice exists.
   for (std::size_t k = 1; k < space.factors().size(); ++k)
     for (int mesh = 0; mesh < space.counts().front(); ++mesh)
@@ -95,7 +99,8 @@ TEST_P(Layouts, OfEveryMeshOccurWithEveryChoiceThatItAllows) {
       }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Layouts, ::testing::Values(1, 2, 3, 4, 6, 8));
+INSTANTIATE_TEST_SUITE_P(Ranks, Layouts,
+                         ::testing::Combine(::testing::Values("gpt", "resnet"), ::testing::Values(1, 2, 3, 4, 6, 8)));
 
 }  // namespace
 }  // namespace quadrille

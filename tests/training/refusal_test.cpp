@@ -214,7 +214,7 @@ TEST(Refusal, AMistypedNameIsToldOnce) {
   EXPECT_FALSE(contains(text, "nothing uses it")) << text;
   EXPECT_FALSE(contains(refusal(R"({"mesh": [["x", 2]], "axes": {"head": "x"}})", 2), "nothing uses it"));
 }
-TEST(Refusal, CountsOfOneAndMeshesWithoutEdges) {
+TEST(Refusal, CountsOfOneAndMeshesWithoutAxes) {
   says(refusal(R"({"mesh": []})", 2), {"table.json:1:", "mesh without axes has 1 place but there are 2 ranks"});
   says(refusal(R"({"mesh": [["a", 2]]})", 1), {"has 2 places but there is 1 rank:"});
 }
@@ -260,6 +260,14 @@ const std::vector<Refused> kRefused = {
      R"({"mesh": [["y", 2]], "axes": {"embed": "y", "sequence": "y"}})",
      2,
      {"two axes of one value", "\"sequence\" and \"embed\""}},
+    {"height_and_batch_on_one_mesh_axis",
+     R"({"mesh": [["h", 2]], "axes": {"batch": "h", "height": "h"}})",
+     2,
+     {"two axes of one value", "\"batch\" and \"height\""}},
+    {"height_and_mlp_on_one_mesh_axis",
+     R"({"mesh": [["h", 2]], "axes": {"mlp": "h", "height": "h"}})",
+     2,
+     {"two different axes meet", "\"height\" with \"mlp\""}},
     {"a_mesh_axis_twice_in_one_axis",
      R"({"mesh": [["data", 2]], "axes": {"batch": ["data", "data"]}})",
      2,
@@ -280,7 +288,7 @@ const std::vector<Refused> kRefused = {
     {"a_row_of_passing_along_an_axis_that_the_value_has_not",
      R"({"mesh": [["y", 2]], "axes": {"embed": "y"}, "passing": [["mlp", "heads", "y"]]})",
      2,
-     {"table.json:1:", "can never pass", "no axis \"heads\"; use batch, sequence or mlp"}},
+     {"table.json:1:", "can never pass", "no axis \"heads\"; use batch, sequence, height or mlp"}},
     {"a_row_of_passing_where_its_axis_rests",
      R"({"mesh": [["y", 2]], "axes": {"embed": "y"}, "passing": [["embed", "embed", "y"]]})",
      2,

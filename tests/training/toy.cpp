@@ -8,12 +8,13 @@
 
 namespace quadrille::toy {
 
-Workload workload(const std::vector<std::pair<std::string, Json>>& model,
-                  const std::vector<std::pair<std::string, Json>>& training) {
+namespace {
+
+using Changes = std::vector<std::pair<std::string, Json>>;
+
+Workload of_model(const char* text, std::int64_t vocabulary, const Changes& model, const Changes& training) {
   Workload w;
-  w.model = parse_json(
-      R"({"kind": "gpt", "layers": 2, "embed": 8, "heads": 4, "mlp": 32, "tokens": 8, "vocabulary": 13, "dropout": 0.1})",
-      "toy model");
+  w.model = parse_json(text, "toy model");
   for (const auto& [key, value] : model) w.model.set(key, value);
   Json t = parse_json(R"({"batch_size": 8, "steps": 20, "clip_norm": 0.5, "label_smoothing": 0.1, "dtype": "f64",
                           "optimizer": {"kind": "sgd", "momentum": 0.9}, "rate": {"peak": 0.1}})",
@@ -22,14 +23,27 @@ Workload workload(const std::vector<std::pair<std::string, Json>>& model,
   Json resolved;
   w.training = read_training(t, resolved);
   w.seed = 7;
-  w.vocabulary = 13;
+  w.vocabulary = vocabulary;
   return w;
+}
+
+}  // namespace
+
+Workload workload(const Changes& model, const Changes& training) {
+  return of_model(
+      R"({"kind": "gpt", "layers": 2, "embed": 8, "heads": 4, "mlp": 32, "tokens": 8, "vocabulary": 13, "dropout": 0.1})",
+      13, model, training);
+}
+
+Workload images(const Changes& model, const Changes& training) {
+  return of_model(
+      R"({"kind": "resnet", "blocks": [1, 1], "block": "bottleneck", "base": 4, "height": 17, "width": 12, "classes": 5})",
+      5, model, training);
 }
 
 Outcome train_rank(std::unique_ptr<Communicator> world, const Workload& w, const Backend& backend, int steps,
                    const Hooks& hooks) {
-  const std::int64_t tokens = w.model.at("tokens").integer();
-  const AddressedText data(24, tokens, w.vocabulary), held_out(11, tokens, w.vocabulary);
+  const std::unique_ptr<Dataset> data = law_data(w, 24), held_out = law_data(w, 11);
   const int rank = world->rank(), ranks = world->size();
   if (backend.use_threads) backend.use_threads(1);
   const RankDevice device(backend, *world, hooks.devices);
@@ -40,12 +54,14 @@ Outcome train_rank(std::unique_ptr<Communicator> world, const Workload& w, const
   const Mesh& mesh = crew.mesh();
   Trainer trainer(w, mesh, backend, device.device(), ledger);
   Outcome outcome;
-  train_from_perturbed(trainer, data, steps, outcome);
+  train_from_perturbed(trainer, *data, steps, outcome);
   if (hooks.after_steps) hooks.after_steps(trainer, rank);
   outcome.hash = trainer.replica_hash();
   outcome.work = ledger.work();
   outcome.messages = ledger.messages();
-  outcome.evaluation = trainer.evaluate(held_out).quality;
+  const EvaluationReport report = trainer.evaluate(*held_out);
+  outcome.evaluation = report.quality;
+  if (w.training.dtype == DType::f64) outcome.correct = report.correct;
   read_tensors(trainer, outcome);
   outcome.model_flops_full = trainer.model_flops_full() * steps;
   outcome.memory = trainer.memory();

@@ -11,7 +11,7 @@
 
 #include "core/json.h"
 #include "parallelism/rank_device.h"
-#include "training/law/addressed_text.h"
+#include "training/law/addressed_data.h"
 #include "training/law/equality.h"
 #include "training/trainer.h"
 
@@ -32,6 +32,11 @@ struct Outcome : Observed {
 // on (dropout, smoothing, clipping, tied head). `model` and `training` replace single keys.
 Workload workload(const std::vector<std::pair<std::string, Json>>& model = {},
                   const std::vector<std::pair<std::string, Json>>& training = {});
+
+// A residual network under the same training: a 7x7 stem with its pool, two bottlenecks of 4 and 8 inner channels, 5
+// classes, images of 17 x 12, whose heights on the way are 9, 5 and 3.
+Workload images(const std::vector<std::pair<std::string, Json>>& model = {},
+                const std::vector<std::pair<std::string, Json>>& training = {});
 
 // Where a test may put its hand in.
 struct Hooks {

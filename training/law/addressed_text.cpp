@@ -22,8 +22,8 @@ std::int64_t AddressedText::labels() const {
   return n;
 }
 
-void AddressedText::read(std::int64_t, std::int64_t index, std::span<std::int32_t> ids,
-                         std::span<std::int32_t> labels) const {
+void AddressedText::read(std::int64_t, std::int64_t index, const Row& row) const {
+  const auto ids = row.integers("ids"), labels = row.integers("labels");
   const auto word = [&](std::int64_t t) {
     return static_cast<std::int32_t>(
         bits_at(key_of(kWords, static_cast<std::uint64_t>(index)), static_cast<std::uint64_t>(t)) %

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 
 #include "core/json.h"
@@ -18,13 +17,12 @@ class AddressedText : public Dataset {
   AddressedText(std::int64_t windows, std::int64_t tokens, std::int64_t vocabulary)
       : windows_(windows), tokens_(tokens), vocabulary_(vocabulary) {}
   std::int64_t size() const override { return windows_; }
-  std::int64_t tokens() const override { return tokens_; }
+  Fields fields() const override { return text_fields(tokens_); }
   std::int64_t vocabulary() const override { return vocabulary_; }
   double units() const override { return static_cast<double>(labels()); }
   std::string unit() const override { return "token"; }
   std::int64_t labels() const override;
-  void read(std::int64_t epoch, std::int64_t index, std::span<std::int32_t> ids,
-            std::span<std::int32_t> labels) const override;
+  void read(std::int64_t epoch, std::int64_t index, const Row& row) const override;
   void scan() const override {}
   Json description() const override { return Json::object(); }
 

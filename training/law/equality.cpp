@@ -110,6 +110,9 @@ std::vector<Distance> distances(const Observed& serial, const Observed& other, c
   std::vector<Distance> all;
   compare_numbers(Quantity::loss, serial.losses, other.losses, bounds.loss, all);
   compare_numbers(Quantity::norm, serial.norms, other.norms, bounds.norm, all);
+  if (serial.correct && other.correct)
+    all.push_back(apart(Quantity::evaluation, "the labels that are right", *other.correct, *serial.correct,
+                        std::abs(*serial.correct), bounds.loss));
   if (serial.evaluation) {
     require(other.evaluation.has_value(), "the evaluation is missing");
     all.push_back(apart(Quantity::evaluation, "the held-out rows", *other.evaluation, *serial.evaluation,

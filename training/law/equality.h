@@ -15,7 +15,7 @@ namespace quadrille {
 struct Observed {
   std::vector<double> losses, norms;                             // of each step
   std::map<std::string, std::vector<double>> gradients, values;  // whole tensors, after the last step
-  std::optional<double> evaluation;
+  std::optional<double> evaluation, correct;  // correct: labels, where rounding changes no order of logits
 };
 
 // Relative: of losses and norms to the serial one, of tensors to the largest entry of the serial tensor.

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "training/law/equality.h"
+#include "training/law/models.h"
 
 namespace quadrille {
 
@@ -33,8 +34,6 @@ enum FactorNumber : std::size_t {
   kFactors
 };
 
-constexpr std::int64_t kVocabulary = 509;  // a prime: never divides
-constexpr std::int64_t kLayers = 3;        // uneven over two stages
 constexpr std::uint64_t kSeed = 7;
 const std::vector<std::string> kStoreAxes = {"x", "y", "c", "depth", "data"};  // all but the one of the stages
 
@@ -87,8 +86,8 @@ Workload with_adamw(Workload w, int steps) {
 }
 
 // Sizes divide by every extent that the number of ranks can give to their axis.
-LawSpace::LawSpace(std::string model, int ranks, const Backend& backend)
-    : model_(std::move(model)),
+LawSpace::LawSpace(std::string_view model, int ranks, const Backend& backend)
+    : model_(law_model(model)),
       backends_{std::string(backend.name), backend.computes_f64 ? std::string(backend.name) : "reference",
                 std::string(backend.name)} {
   const auto multiple_from = [](std::int64_t n, std::int64_t least) { return n * ((least + n - 1) / n); };
@@ -120,7 +119,7 @@ LawSpace::LawSpace(std::string model, int ranks, const Backend& backend)
   factor(kMicro, "micro-batches", {"1", "2", "many"});
   factor(kRecompute, "recompute", {"", "selective", "full"});
   factor(kOverlap, "overlap", {"", "input_gradient", "reduce_scatter", "all_gather", "send", "all"});
-  factor(kForm, "model", {"tied", "untied", "llama"});
+  factor(kForm, "model", model_.forms);
   factor(kClip, "clip", {"", "clipped"});
   factors_[kDType] = {"dtype", {"f32 on " + backends_[0], "f64 on " + backends_[1], "bf16 on " + backends_[2]}};
 }
@@ -136,7 +135,9 @@ int LawSpace::extent(const Choice& choice, std::string_view mesh_axis) const {
   return meshes_[static_cast<std::size_t>(choice[kMesh])][static_cast<std::size_t>(at)];
 }
 
-bool LawSpace::lawful(const Choice& choice) const { return lawful_on_mesh(choice) && lawful_in_time(choice); }
+bool LawSpace::lawful(const Choice& choice) const {
+  return lawful_for_model(choice) && lawful_on_mesh(choice) && lawful_in_time(choice);
+}
 
 const std::string& LawSpace::value(const Choice& choice, std::size_t factor) const {
   static const std::string open;
@@ -153,6 +154,15 @@ std::vector<std::string> LawSpace::real(const Choice& choice, const std::vector<
   for (const std::string& m : mesh_axes)
     if (extent(choice, m) > 1) found.push_back(m);
   return found;
+}
+
+// What has no meaning for the model's axes is left out.
+bool LawSpace::lawful_for_model(const Choice& choice) const {
+  const std::string &rest = value(choice, kRest), &passing = value(choice, kPassing);
+  if (rest.starts_with("sequence") && !model_.has(Axis::sequence)) return false;
+  if (rest == "heads alone" && !model_.has(Axis::heads)) return false;
+  const bool of_tokens = !passing.empty() && passing != "embed";
+  return !of_tokens || model_.has(Axis::sequence);
 }
 
 // What has no meaning on a mesh is not combined with it.
@@ -175,7 +185,8 @@ bool LawSpace::lawful_on_mesh(const Choice& choice) const {
     if (everywhere ? real(choice, kStoreAxes).empty() : replicas < (store == "hybrid" ? 2U : 1U)) return false;
   }
   if (choice[kSum] > 0 && real(choice, kStoreAxes).size() < 2) return false;
-  if (choice[kContext] != kOpen && (choice[kContext] > 0) != (extent(choice, "c") > 1)) return false;
+  const bool context = extent(choice, "c") > 1 && model_.has(Axis::sequence);
+  if (choice[kContext] != kOpen && (choice[kContext] > 0) != context) return false;
   if (choice[kSchedule] != kOpen && (choice[kSchedule] > 0) != (extent(choice, "pipe") > 1)) return false;
   if (value(choice, kOverlap) == "send" && extent(choice, "pipe") == 1) return false;
   return true;
@@ -205,11 +216,15 @@ Json LawSpace::axes(const Choice& choice) const {
   const bool nested = tensor_on_depth(choice);
   rest("batch", nested ? std::vector<std::string>{"data"} : std::vector<std::string>{"data", "depth"});
   const std::string& on_x = value(choice, kRest);  // of the residual stream, beside heads, mlp and vocab
-  rest("sequence", on_x.starts_with("sequence") ? std::vector<std::string>{"c", "x"} : std::vector<std::string>{"c"});
+  if (model_.has(Axis::height)) rest("height", {"c"});
+  if (model_.has(Axis::sequence))
+    rest("sequence", on_x.starts_with("sequence") ? std::vector<std::string>{"c", "x"} : std::vector<std::string>{"c"});
   rest("embed", on_x == "embed" ? std::vector<std::string>{"y", "x"} : std::vector<std::string>{"y"});
-  for (const std::string axis : {"heads", "mlp", "vocab"})
+  for (const std::string axis : {"heads", "mlp", "vocab"}) {
+    if (axis == "heads" && !model_.has(Axis::heads)) continue;
     if (!on_x.ends_with("alone") || on_x.starts_with(axis))
       rest(axis.c_str(), nested ? std::vector<std::string>{"depth", "x"} : std::vector<std::string>{"x"});
+  }
   return axes;
 }
 
@@ -271,28 +286,7 @@ Json LawSpace::table(const Choice& choice) const {
   return table;
 }
 
-Json LawSpace::model(const Choice& choice) const {
-  Json model = Json::object();
-  model.set("kind", model_);
-  const std::string& form = value(choice, kForm);
-  const bool llama = form == "llama";
-  model.set("layers", kLayers);
-  model.set("embed", size_.embed);
-  model.set("heads", llama ? 2 * size_.heads : size_.heads);
-  model.set("kv_heads", size_.heads);
-  model.set("mlp", size_.mlp);
-  model.set("tokens", size_.tokens);
-  model.set("vocabulary", kVocabulary);
-  model.set("dropout", 0.1);
-  model.set("tied_head", form == "tied");
-  if (llama) {
-    model.set("positions", "rotary");
-    model.set("norm", "rms");
-    model.set("activation", "gated_silu");
-    model.set("bias", false);
-  }
-  return model;
-}
+Json LawSpace::model(const Choice& choice) const { return model_.config(value(choice, kForm), size_); }
 
 TrainingConfig LawSpace::training(const Choice& choice, std::int64_t micro_batch) const {
   Json training = parse_json(R"({"steps": 1, "label_smoothing": 0.1, "optimizer": {"kind": "sgd"},
@@ -310,7 +304,7 @@ TrainingConfig LawSpace::training(const Choice& choice, std::int64_t micro_batch
 std::string LawSpace::text(const Choice& choice, bool of_case) const {
   std::string text;
   for (std::size_t k = 0; k < kFactors; ++k) {
-    const bool in_case = k == kForm || k == kDType || k == kClip;
+    const bool in_case = k == kForm || k == kDType || k == kClip || (k == kMicro && model_.rows_matter);
     std::string word = value(choice, k);
     if (word.empty() || (k == kMicro && choice[k] == 0) || (of_case && !in_case)) continue;
     if (k == kMicro) word = fmt::format("{} micro-batches", micro_batches(choice));
@@ -330,10 +324,12 @@ LawLayout LawSpace::layout(const Choice& choice) const {
   layout.backend = backends_[choice[kDType]];
   Workload& w = layout.serial;
   w.model = model(choice);
-  w.training = training(choice, 0);
+  const bool parts = model_.rows_matter && micro_batches(choice) > 1;
+  w.training = training(choice, parts ? size_.batch / micro_batches(choice) : 0);
+  layout.bounds = w.training.dtype == DType::bf16 ? model_.bf16 : bounds_of(w.training.dtype);
   w.strategy = Json::object();
   w.seed = kSeed;
-  w.vocabulary = kVocabulary;
+  w.vocabulary = kLawVocabulary;
   layout.workload = w;
   layout.workload.training = training(choice, choice[kMicro] == 0 ? 0 : own_rows(choice) / micro_batches(choice));
   layout.workload.strategy = table(choice);

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "training/law/cover.h"
+#include "training/law/models.h"
 #include "training/trainer.h"
 
 namespace quadrille {
@@ -16,6 +18,7 @@ struct LawLayout {
   std::string name;         // "data=2 x=2, sequence, llama, clipped, f64 on reference"
   std::string serial_name;  // "llama, clipped, f64 on reference"
   std::string backend;      // "reference"
+  Bounds bounds;            // of one step
   Workload workload;        // one step of plain SGD
   Workload serial;          // the same on one rank, the whole batch at once
 };
@@ -23,9 +26,9 @@ Workload with_adamw(Workload, int steps);  // the same in steps of AdamW
 
 class LawSpace {
  public:
-  // `model`: a kind from model_names(). `backend`: computes the layouts in f32, and those in f64 if it can; else the
-  // reference does.
-  LawSpace(std::string model, int ranks, const Backend& backend);
+  // `model`: a kind that training/law/models.h has a toy of. `backend`: computes the layouts in f32, and those in f64
+  // if it can; else the reference does.
+  LawSpace(std::string_view model, int ranks, const Backend& backend);
 
   struct Factor {
     std::string name;                 // "store"
@@ -39,15 +42,13 @@ class LawSpace {
   std::vector<LawLayout> layouts() const;       // of every pair
 
  private:
-  struct Size {
-    std::int64_t batch, tokens, heads, embed, mlp;
-  };
   int extent(const Choice&, std::string_view mesh_axis) const;
   const std::string& value(const Choice&, std::size_t factor) const;  // "" for what is open
   std::vector<std::string> real(const Choice&, const std::vector<std::string>& mesh_axes) const;
   std::int64_t micro_batches(const Choice&) const;
   std::int64_t own_rows(const Choice&) const;
   bool tensor_on_depth(const Choice&) const;
+  bool lawful_for_model(const Choice&) const;
   bool lawful_on_mesh(const Choice&) const;
   bool lawful_in_time(const Choice&) const;
   Json table(const Choice&) const;
@@ -59,9 +60,9 @@ class LawSpace {
   TrainingConfig training(const Choice&, std::int64_t micro_batch) const;
   std::string text(const Choice&, bool of_case) const;
 
-  std::string model_;
+  const LawModel& model_;
   std::string backends_[3];  // for f32, f64 and bf16
-  Size size_;
+  LawSizes size_;
   std::vector<std::vector<int>> meshes_;  // extents of kLawMeshAxes
   std::vector<Factor> factors_;
 };

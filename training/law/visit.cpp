@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "kernels/backend.h"
 #include "parallelism/mesh.h"
-#include "training/law/addressed_text.h"
+#include "training/law/addressed_data.h"
 
 namespace quadrille {
 
@@ -16,13 +16,12 @@ namespace {
 
 Observed train(Communicator& world, const Workload& w, const Backend& backend, Device& device, int steps,
                bool tensors) {
-  const std::int64_t tokens = w.model.at("tokens").integer();
-  const AddressedText data(3 * w.training.batch_size, tokens, w.vocabulary);
+  const std::unique_ptr<Dataset> data = law_data(w, 3 * w.training.batch_size);
   Ledger ledger;
   const StrategyMesh crew(world.split([](int) { return 0; }, "world"), w.strategy, ledger);
   Trainer trainer(w, crew.mesh(), backend, device, ledger);
   Observed observed;
-  train_from_perturbed(trainer, data, steps, observed);
+  train_from_perturbed(trainer, *data, steps, observed);
   trainer.replica_hash();  // replicas must agree in every bit
   if (tensors) read_tensors(trainer, observed);
   return observed;
@@ -93,7 +92,7 @@ class Visitor {
   void compare(const LawLayout& layout, const LawRuns& seen, LawFinding& finding) {
     const LawRuns& serial = serial_of(layout);
     const DType dtype = layout.workload.training.dtype;
-    std::vector<Distance> all = distances(serial.one_step, seen.one_step, bounds_of(dtype));
+    std::vector<Distance> all = distances(serial.one_step, seen.one_step, layout.bounds);
     for (Distance& d : distances(serial.adamw, seen.adamw, bounds_with_adamw(dtype))) {
       d.where += " of AdamW";
       all.push_back(std::move(d));
