@@ -115,6 +115,23 @@ Var Tape::gelu(Var x) {
   return y;
 }
 
+Var Tape::tanh(Var x) {
+  if (where(x, Kind::debt)) refuse("tanh of a debt: settle it first");
+  const Tensor in = read(x);
+  Tensor out = fresh(in.shape(), in.dtype());
+  context_.ops.tanh(context_.stream, out, in);
+  const Var y = put(dims(x), states(x), out);
+  value(y).kept = true;  // backward reads the output
+  record(y, [this, x, y, out] {
+    Tensor d = std::exchange(value(y).g, {});
+    const Tensor dx = d.sole_owner() ? d : fresh(d.shape(), d.dtype(), End::high);
+    context_.ops.tanh_backward(context_.stream, dx, d, out);
+    d = {};
+    contribute(x, dx);
+  });
+  return y;
+}
+
 Var Tape::gated_silu(Var gate, Var up) {
   std::tie(gate, up) = meet(gate, up);
   const States s = combine(gate, up);
