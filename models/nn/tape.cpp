@@ -152,6 +152,11 @@ Tensor Tape::parameter_gradient(Var v) {
   return context_.mesh().first_on(p.owed & ~owed) ? p.gradient : Tensor();
 }
 
+double Tape::adds_for(Var v) const {
+  const Parameter* p = value(v).parameter;
+  return p ? context_.mesh().extent_of(p->owed & ~where(v, Kind::copy)) : 1;
+}
+
 std::vector<Parameter*> Tape::note_debts() {
   std::vector<Parameter*> used;
   for (Value& v : values_) {

@@ -217,6 +217,7 @@ class Tape {
   Tensor to_add_to(Var, Write&);     // the gradient to write or add into; empty: a parameter that another rank adds for
   Tensor to_accumulate_in(Var);      // the same for ops that can only add: zeros where nothing was added yet
   Tensor parameter_gradient(Var);    // where to add; empty where another rank adds for this one
+  double adds_for(Var) const;        // for how many ranks this one then adds to a parameter's gradient
 
   // law
   State combine(State, State, int mesh_axis) const;

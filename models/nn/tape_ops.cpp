@@ -61,7 +61,7 @@ Var Tape::linear(Var x, Var w, int summed_dims, const Dims& made, Summed summed)
       bill("linear dw",
            context_.ops.matmul(context_.stream, dw.reshaped(w_shape), a, b, {},
                                {Transpose::yes, Transpose::no, write, context_.tf32}),
-           states(x), states(w), value(w).useful);
+           states(x), states(w), value(w).useful * adds_for(w));
     }
   });
   return y;
