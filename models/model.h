@@ -57,6 +57,10 @@ class ModelDescription {
   virtual RowWork row_work() const = 0;              // how throughput is counted
   virtual std::int64_t vocabulary() const = 0;       // of the labels: words or classes
   virtual std::int64_t tokens() const { return 0; }  // of a row's sequence that a mesh may split; 0: there is none
+  // The fields of labels that it has losses of, the main one first. The loss of a step is the sum of their means; what
+  // evaluation reports is of the main one.
+  virtual std::vector<std::string> losses() const { return {"labels"}; }
+  virtual bool layers_read_fields() const { return false; }  // not the first and the last block alone
   virtual ScratchSizes scratch_sizes() const { return {}; }  // on which temporary memory of ops depends
   virtual std::vector<Requirement> requirements() const = 0;
   // Matrix products only, 2 per multiply-add, forward of `rows` rows, over all ranks. `causal`: attention counted at

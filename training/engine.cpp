@@ -85,13 +85,11 @@ Engine::Engine(const Workload& w, const Mesh& mesh, Device& device, const Ops& o
                                                        : w.training.batch_size) {
   if (rehearsal) rehearsal_ = *rehearsal;
   parameters_.open_statistics(device_, *stream_);
+  open_losses();
   open_pipeline();
   // Keys and values that travel round pass from neighbour to neighbour.
   if (plan_.context().attention == KeyExchange::ring && plan_.context_axes() != 0)
     mesh_.along(plan_.context_axes()).prepare_passing();
-  totals_ = device_.empty({3}, DType::f64);
-  // Kept: to give pinned memory back waits for all devices, also for those of ranks that wait for this one.
-  host_totals_ = host_->empty({3}, DType::f64);
   if (!rehearsal) rehearse();
   require(rehearsal_.owed.size() == parameters_.all().size(), "the rehearsal knew {} parameters, the model has {}",
           rehearsal_.owed.size(), parameters_.all().size());
@@ -128,10 +126,27 @@ void Engine::open_pipeline() {
 void Engine::open_fields() {
   fields_ = model_->fields();
   const std::int64_t rows = own_rows(rows_per_micro_batch_).count;
-  const std::int64_t under_way = may_replay() ? micro_batches() : in_flight(tasks_);
+  const std::int64_t under_way = may_replay() || loads_ahead() ? micro_batches() : in_flight(tasks_);
   for (std::int64_t i = 0; i < under_way; ++i) fed_.push_back(room_for(fields_, rows, device_));
   const std::int64_t staged = device_.holds_numbers() ? 2 * micro_batches() * plan_.pipeline().chunks : 0;
   for (std::int64_t i = 0; i < staged; ++i) staged_.push_back({room_for(fields_, rows, *host_), {}});
+}
+
+void Engine::open_losses() {
+  losses_ = model_->losses();
+  const auto further = static_cast<std::int64_t>(losses_.size()) - 1;
+  totals_ = device_.empty({3 + 2 * further}, DType::f64);
+  // Kept: to give pinned memory back waits for all devices, also for those of ranks that wait for this one.
+  host_totals_ = host_->empty({3 + 2 * further}, DType::f64);
+  if (further == 0) return;
+  counts_ = device_.empty({2 * further}, DType::f64);
+  for (Reported& r : ring_) r.counts = host_->empty({2 * further}, DType::f64);
+}
+
+LossTotals Engine::loss(std::size_t number) const {
+  const auto further = static_cast<std::int64_t>(number) - 1;
+  if (number == 0) return {losses_[0], totals_.rows(0, 2)};
+  return {losses_[number], totals_.rows(3 + 2 * further, 2), counts_.rows(2 * further, 2)};
 }
 
 PipelineReport Engine::pipeline() const {
@@ -178,6 +193,13 @@ Slice Engine::own_rows(std::int64_t rows) const {
   return plan_.slice(dims[0], plan_.at_rest(dims));
 }
 
+MeshAxes Engine::axes_of_rows() const {
+  MeshAxes axes = 0;
+  for (int m = 0; m < mesh_.axes(); ++m)
+    if (plan_.rests_on(Axis::batch, m)) axes |= bit(m);
+  return axes;
+}
+
 // One forward of the whole model with numbers that do not exist: where each parameter is lent shows on which mesh axes
 // it will owe, and which blocks use it which stages will hold it.
 void Engine::rehearse() {
@@ -222,7 +244,7 @@ MicroBatch Engine::feed(const std::optional<Batch>& read, std::int64_t rows, std
   MicroBatch micro;
   micro.first_row = first_row, micro.rows = rows;
   micro.seed = workload_.seed, micro.training = training;
-  micro.loss = totals_.rows(0, 2);
+  for (std::size_t k = 0; k < losses_.size(); ++k) micro.losses.push_back(loss(k));
   if (!training) micro.correct = totals_.rows(2, 1);
   for (std::size_t f = 0; f < fields_.size(); ++f) micro.fields.emplace_back(fields_[f].name, fed[f]);
   if (device_.holds_numbers() && read) {
@@ -237,15 +259,31 @@ MicroBatch Engine::feed(const std::optional<Batch>& read, std::int64_t rows, std
   return micro;
 }
 
-// Only the model's ends look at data.
-MicroBatch Engine::next_rows(const Dataset* data, std::int64_t step, const Task& task) {
+MicroBatch Engine::next_rows(const Dataset* data, std::int64_t step, int micro_batch, bool looked_at) {
   HostClock clock(ledger_, "data");
   std::optional<Batch> batch;
-  if (data && at_an_end(run_of(task.chunk))) batch = rows_of(*data, step, task.micro_batch, rows_per_micro_batch_);
-  MicroBatch micro =
-      feed(batch, rows_per_micro_batch_, task.micro_batch * rows_per_micro_batch_, true, task.micro_batch);
+  if (data && looked_at) batch = rows_of(*data, step, micro_batch, rows_per_micro_batch_);
+  MicroBatch micro = feed(batch, rows_per_micro_batch_, micro_batch * rows_per_micro_batch_, true, micro_batch);
   micro.step = step;
+  if (batch && loads_ahead()) {
+    const auto counted = [&](const std::string& labels) {
+      return static_cast<double>(std::ranges::count_if(batch->integers(labels), [](auto label) { return label >= 0; }));
+    };
+    const auto counts = ring_[latest_].counts.host<double>();
+    for (std::size_t k = 1; k < losses_.size(); ++k)
+      counts[2 * k - 2] += counted(losses_[0]), counts[2 * k - 1] += counted(losses_[k]);
+  }
   return micro;
+}
+
+// All rows of the step go to the device, and with them how many labels count.
+void Engine::load_rows(const Dataset* data, std::int64_t step) {
+  const bool counts = loads_ahead() && device_.holds_numbers();
+  if (counts) std::ranges::fill(ring_[latest_].counts.host<double>(), 0.0);
+  bool looked_at = false;
+  for (int c = 0; c < plan_.pipeline().chunks; ++c) looked_at = looked_at || looks_at_rows(run_of(c));
+  for (int m = 0; m < static_cast<int>(micro_batches()); ++m) loaded_.push_back(next_rows(data, step, m, looked_at));
+  if (counts) stream_->copy(counts_, ring_[latest_].counts);
 }
 
 // What a run's first block takes: nothing, or what the run before it made, which another stage sends.
@@ -274,8 +312,8 @@ void Engine::settle_channels() {
 }
 
 void Engine::forward(const Task& task, const Dataset* data, std::int64_t step) {
-  const MicroBatch micro =
-      loaded_.empty() ? next_rows(data, step, task) : loaded_[static_cast<std::size_t>(task.micro_batch)];
+  const MicroBatch micro = loaded_.empty() ? next_rows(data, step, task.micro_batch, looks_at_rows(run_of(task.chunk)))
+                                           : loaded_[static_cast<std::size_t>(task.micro_batch)];
   phase("forward", [&] {
     const int run = run_of(task.chunk);
     Flow in = take_in(context_, run);
@@ -318,7 +356,11 @@ void Engine::step(const Dataset* data, std::int64_t step) {
   Reported& r = ring_[latest_];
   r.begin = stream_->record();
   send_settings(step);
-  if (!replay_step(data, step)) work_of_step(data, step);
+  constexpr std::int64_t kStepsBefore = 2;  // in which libraries choose their ways
+  const bool replays = may_replay() && steps_done_ >= kStepsBefore;
+  loaded_.clear();
+  if (replays || loads_ahead()) load_rows(data, step);
+  if (!replays || !replay_step()) work_of_step(data, step);
   ++steps_done_;
   if (device_.holds_numbers()) stream_->copy(r.scalars, scalars_);
   r.end = stream_->record();
@@ -329,6 +371,8 @@ void Engine::step(const Dataset* data, std::int64_t step) {
 void Engine::work_of_step(const Dataset* data, std::int64_t step) {
   weights_->zero_gradients();
   stream_->zero(totals_);
+  // Where the losses are: what a further one's gradient is scaled by.
+  if (loads_ahead() && is_last(run_of(plan_.pipeline().chunks - 1))) sum_over(context_, counts_, axes_of_rows());
   for (const Task& task : tasks_) {
     if (task.kind == Task::Kind::forward)
       forward(task, data, step);
@@ -344,26 +388,19 @@ bool Engine::may_replay() const {
          !ledger_.keeps_entries();
 }
 
-// The rows go to the device first, then everything else is one call. False: the step is still to be done.
-bool Engine::replay_step(const Dataset* data, std::int64_t step) {
-  constexpr std::int64_t kStepsBefore = 2;
-  if (!may_replay() || steps_done_ < kStepsBefore) return false;
-  loaded_.clear();
-  for (int m = 0; m < static_cast<int>(micro_batches()); ++m)
-    loaded_.push_back(next_rows(data, step, {Task::Kind::forward, m, 0}));
+// With the rows on the device everything else is one call. False: the step is still to be done.
+bool Engine::replay_step() {
   const bool first = !replay_;
   if (first) {
     const Work before = ledger_.work();
     keeping_ = true;
-    replay_ = stream_->keep_work([&] { work_of_step(data, step); });
+    replay_ = stream_->keep_work([&] { work_of_step(nullptr, 0); });
     keeping_ = false;
     replayed_work_ = ledger_.work() - before;
   }
   if (!replay_) {
     can_keep_ = false;
-    work_of_step(data, step);
-    loaded_.clear();
-    return true;
+    return false;
   }
   if (!first) ledger_.work(replayed_work_);
   phase("replayed", [&] { replay_->run(); });
@@ -444,7 +481,7 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
   for (std::int64_t first = 0; first < windows; first += rows) {
     for (int c = 0; c < plan_.pipeline().chunks; ++c) {
       std::optional<Batch> batch;
-      if (data && at_an_end(run_of(c))) batch = evaluation_batch(*data, first, own);
+      if (data && looks_at_rows(run_of(c))) batch = evaluation_batch(*data, first, own);
       const MicroBatch micro = feed(batch, rows, first, false, 0);
       Flow in = take_in(evaluation_context_, run_of(c));
       hand_on(stages_[static_cast<std::size_t>(c)].forward(evaluation_context_, micro, *weights_, std::move(in), 0),

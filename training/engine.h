@@ -58,8 +58,12 @@ class Engine {
   Usage usage() const;
   int stage_of(int block) const;
   void open_fields();
+  void open_losses();
+  LossTotals loss(std::size_t number) const;
   MicroBatch feed(const std::optional<Batch>&, std::int64_t rows, std::int64_t first_row, bool training, int slot);
-  MicroBatch next_rows(const Dataset*, std::int64_t step, const Task&);
+  MicroBatch next_rows(const Dataset*, std::int64_t step, int micro_batch, bool looked_at);
+  void load_rows(const Dataset*, std::int64_t step);
+  bool loads_ahead() const { return losses_.size() > 1; }
   void forward(const Task&, const Dataset*, std::int64_t step);
   void backward(const Task&);
   Flow take_in(Context&, int run);
@@ -69,13 +73,15 @@ class Engine {
   void finish_step();
   void work_of_step(const Dataset*, std::int64_t step);
   bool may_replay() const;
-  bool replay_step(const Dataset*, std::int64_t step);
+  bool replay_step();
   void send_settings(std::int64_t step);
   Batch rows_of(const Dataset&, std::int64_t step, std::int64_t micro, std::int64_t rows) const;
   std::int64_t micro_batches() const { return workload_.training.batch_size / rows_per_micro_batch_; }
   Slice own_rows(std::int64_t rows) const;
+  MeshAxes axes_of_rows() const;  // over which they are dealt out
   int run_of(int chunk) const { return chunk * plan_.stages() + plan_.stage(); }
-  bool at_an_end(int run) const { return run == 0 || run + 1 == static_cast<int>(runs_.size()); }
+  bool is_last(int run) const { return run + 1 == static_cast<int>(runs_.size()); }
+  bool looks_at_rows(int run) const { return run == 0 || is_last(run) || model_->layers_read_fields(); }
 
   const Workload& workload_;
   const Mesh& mesh_;
@@ -92,7 +98,7 @@ class Engine {
   std::vector<Slice> runs_;
   std::vector<Stage> stages_;  // by chunk
   std::vector<Task> tasks_;
-  std::vector<MicroBatch> loaded_;  // of a step to be replayed, by micro-batch
+  std::vector<MicroBatch> loaded_;  // of a step whose rows are all there before it begins, by micro-batch
   Arena arena_;
   Context context_, evaluation_context_;
   std::int64_t rows_per_micro_batch_;  // over all ranks
@@ -100,14 +106,17 @@ class Engine {
       backwards_;  // of activations, and apart from them of gradients; where there are stages
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<Optimizer> optimizer_;
-  Tensor totals_, host_totals_;  // f64 [3]: Σ loss, Σ count, Σ g² (evaluations: correct labels)
+  std::vector<std::string> losses_;  // of the model, the main one first
+  // f64 [3 + 2 for each further loss]: Σ loss, Σ count, Σ g² (evaluations: correct labels); (Σ loss, Σ count) ...
+  Tensor totals_, host_totals_;
+  Tensor counts_;  // f64 [2 for each further loss]: labels of the step that count in the main loss, and in this one
   // A phase of a step, as the stream goes through it.
   struct Phase {
     std::string_view name;
     std::unique_ptr<Event> begin, end;
   };
   struct Reported {
-    Tensor settings, scalars;  // the host's copies: f64 [2], rate and step; f64 [kStepScalars]
+    Tensor settings, counts, scalars;  // the host's copies: f64 [2], rate and step; as counts_; f64 [kStepScalars]
     std::unique_ptr<Event> begin, end;
     std::vector<Phase> phases;
     std::int64_t step = 0;  // 0: nothing to report

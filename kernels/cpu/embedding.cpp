@@ -20,6 +20,27 @@ Cost CpuOps::positions(Stream& stream, const Tensor& ids, std::int64_t first, co
   return bill_positions(ids);
 }
 
+Cost CpuOps::rows_of_places(Stream& stream, const Tensor& rows, const Tensor& places, std::int64_t tokens,
+                            std::int64_t first, const Jump& jump) const {
+  const Extents e = check_rows_of_places(stream, rows, places, tokens, first, jump);
+  const auto to = rows.host<std::int32_t>(), from = places.host<std::int32_t>();
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const std::int64_t token = token_at(first, jump, tokens, from[i]), row = static_cast<std::int64_t>(i) / e.columns;
+    to[i] = token < 0 ? -1 : static_cast<std::int32_t>(row * tokens + token);
+  }
+  return bill_rows_of_places(rows, places);
+}
+
+Cost CpuOps::count_ids(Stream& stream, const Tensor& lengths, const Tensor& ids) const {
+  const Extents e = check_count_ids(stream, lengths, ids);
+  const auto to = lengths.host<std::int32_t>(), from = ids.host<std::int32_t>();
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const auto row = from.subspan(i * static_cast<std::size_t>(e.columns), static_cast<std::size_t>(e.columns));
+    to[i] = static_cast<std::int32_t>(std::count_if(row.begin(), row.end(), [](std::int32_t id) { return id >= 0; }));
+  }
+  return bill_count_ids(lengths, ids);
+}
+
 Cost CpuOps::embedding(Stream& stream, const Tensor& out, const Tensor& table, const Tensor& ids,
                        std::int64_t first_row) const {
   const Extents e = check_embedding(stream, out, table, ids, first_row);

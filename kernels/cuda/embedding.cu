@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of a table by id, and back; positions as ids. Floors, of E features of s bytes: embedding reads and writes s·E a
-// row; embedding_backward reads s·E a row, and reads and writes s·E (wide: 4·E) once for each different id.
+// row; embedding_backward reads s·E a row, and reads and writes s·E (wide: 4·E) once for each different id;
+// rows_of_places reads and writes 4 bytes a place; count_ids reads 4 bytes an id.
 #include "kernels/bills.h"
 #include "kernels/checks.h"
 #include "kernels/cuda/device_code.cuh"
@@ -116,6 +117,29 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+__global__ void __launch_bounds__(kThreads)
+    rows_of_places_kernel(std::int64_t count, std::int64_t columns, std::int32_t* rows, const std::int32_t* places,
+                          std::int64_t tokens, std::int64_t first, Jump jump) {
+  for (std::int64_t i = thread_of_grid(); i < count; i += threads_of_grid()) {
+    const std::int64_t token = token_at(first, jump, tokens, places[i]);
+    rows[i] = token < 0 ? -1 : static_cast<std::int32_t>(i / columns * tokens + token);
+  }
+}
+
+// A warp has a row.
+__global__ void __launch_bounds__(kWarp* kRowsAtOnce)
+    count_ids_kernel(std::int64_t rows, std::int64_t columns, std::int32_t* lengths, const std::int32_t* ids) {
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kRowsAtOnce + threadIdx.y; i < rows;
+       i += std::int64_t{gridDim.x} * kRowsAtOnce) {
+    int count = 0;
+    for (std::int64_t first = 0; first < columns; first += kWarp) {
+      const std::int64_t column = first + threadIdx.x;
+      count += __popc(__ballot_sync(kAllLanes, column < columns && ids[i * columns + column] >= 0));
+    }
+    if (threadIdx.x == 0) lengths[i] = count;
+  }
+}
+
 }  // namespace
 
 Cost CudaOps::embedding(Stream& stream, const Tensor& out, const Tensor& table, const Tensor& ids,
@@ -151,6 +175,21 @@ Cost CudaOps::positions(Stream& stream, const Tensor& ids, std::int64_t first, c
   launch(cuda_stream(stream), {blocks_for(e.columns, kThreads), kThreads}, positions_kernel, e.rows, e.columns,
          ids.as<std::int32_t>(), first, jump);
   return bill_positions(ids);
+}
+
+Cost CudaOps::rows_of_places(Stream& stream, const Tensor& rows, const Tensor& places, std::int64_t tokens,
+                             std::int64_t first, const Jump& jump) const {
+  const Extents e = check_rows_of_places(stream, rows, places, tokens, first, jump);
+  launch(cuda_stream(stream), {blocks_for(rows.count(), kThreads), kThreads}, rows_of_places_kernel, rows.count(),
+         e.columns, rows.as<std::int32_t>(), places.as<std::int32_t>(), tokens, first, jump);
+  return bill_rows_of_places(rows, places);
+}
+
+Cost CudaOps::count_ids(Stream& stream, const Tensor& lengths, const Tensor& ids) const {
+  const Extents e = check_count_ids(stream, lengths, ids);
+  launch(cuda_stream(stream), {blocks_for(e.rows, kRowsAtOnce), {kWarp, kRowsAtOnce}}, count_ids_kernel, e.rows,
+         e.columns, lengths.as<std::int32_t>(), ids.as<std::int32_t>());
+  return bill_count_ids(lengths, ids);
 }
 
 }  // namespace quadrille

@@ -21,6 +21,8 @@ class ReferenceOps : public Ops {
   Cost sum_rows(Stream&, const Tensor& out, const Tensor& x, Write) const override;
   Cost gelu(Stream&, const Tensor& out, const Tensor& x) const override;
   Cost gelu_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x) const override;
+  Cost tanh(Stream&, const Tensor& out, const Tensor& x) const override;
+  Cost tanh_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& y) const override;
   Cost gated_silu(Stream&, const Tensor& out, const Tensor& gate, const Tensor& up) const override;
   Cost gated_silu_backward(Stream&, const Tensor& dgate, const Tensor& dup, const Tensor& dy, const Tensor& gate,
                            const Tensor& up) const override;
@@ -39,6 +41,9 @@ class ReferenceOps : public Ops {
   Cost embedding_backward(Stream&, const Tensor& dtable, const Tensor& dout, const Tensor& ids,
                           std::int64_t first_row) const override;
   Cost positions(Stream&, const Tensor& ids, std::int64_t first, const Jump&) const override;
+  Cost rows_of_places(Stream&, const Tensor& rows, const Tensor& places, std::int64_t tokens, std::int64_t first,
+                      const Jump&) const override;
+  Cost count_ids(Stream&, const Tensor& lengths, const Tensor& ids) const override;
   Cost attention(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
                  const Tensor& lengths, const Attention&) const override;
   Cost attention_backward(Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
@@ -56,7 +61,8 @@ class ReferenceOps : public Ops {
                      const CrossEntropy&) const override;
   Cost count_correct(Stream&, const Tensor& correct, const Tensor& matches, const Tensor& labels) const override;
   Cost cross_entropy_backward(Stream&, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
-                              const Tensor& sums, const Tensor& labels, const CrossEntropy&) const override;
+                              const Tensor& sums, const Tensor& labels, const Tensor& counts,
+                              const CrossEntropy&) const override;
   Cost conv(Stream&, const Tensor& out, const Tensor& x, const Tensor& w, const Conv&) const override;
   Cost conv_backward_input(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& w, const Conv&,
                            Write) const override;

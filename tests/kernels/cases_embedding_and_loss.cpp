@@ -63,6 +63,35 @@ void add_positions(std::vector<OpCase>& cases) {
                      }});
 }
 
+void add_places(std::vector<OpCase>& cases) {
+  struct Part {
+    std::int64_t tokens, first;
+    Jump jump;
+  };
+  const Part some[] = {{40, 0, {}}, {12, 20, {}}, {11, 3, {.after = 4, .by = 15}}, {1, 7, {}}, {0, 0, {}}};
+  for (const Part& part : some)
+    cases.push_back({"rows_of_places",
+                     fmt::format("rows_of_places {} from {} and {} after {}", part.tokens, part.first, part.jump.by,
+                                 part.jump.after),
+                     [part](Bench& b) {
+                       for (const std::int64_t rows : {0, 3, 70}) {
+                         const Tensor places = b.put_ids({rows, 29}, b.ids(rows * 29, -1, 40)),
+                                      out = b.unset({rows, 29}, DType::i32);
+                         b.bill(b.ops().rows_of_places(b.stream(), out, places, part.tokens, part.first, part.jump));
+                         b.result("rows", out, 1e-9);
+                       }
+                     }});
+  for (const std::int64_t tokens : {1, 31, 32, 33, 500})
+    cases.push_back({"count_ids", fmt::format("count_ids {}", tokens), [tokens](Bench& b) {
+                       for (const std::int64_t rows : {0, 1, 19}) {
+                         const Tensor ids = b.put_ids({rows, tokens}, b.ids(rows * tokens, -1, 2)),
+                                      lengths = b.unset({rows}, DType::i32);
+                         b.bill(b.ops().count_ids(b.stream(), lengths, ids));
+                         b.result("lengths", lengths, 1e-9);
+                       }
+                     }});
+}
+
 // This rank holds `held` words from how.first_word on, of how.words.
 struct Loss {
   std::int64_t rows, held;
@@ -150,9 +179,12 @@ void run_backward(Bench& b, const Loss& l) {
   const Tensor logits = b.put({l.rows, l.held}, g.logits), max = b.put_wide({l.rows}, g.max),
                sums = b.put_wide({l.rows, 3}, g.sums);
   const Tensor labels = b.put_ids({l.rows}, g.labels), dlogits = b.unset({l.rows, l.held});
-  b.bill(b.ops().cross_entropy_backward(b.stream(), dlogits, logits, max, sums, labels, l.how));
+  b.bill(b.ops().cross_entropy_backward(b.stream(), dlogits, logits, max, sums, labels, {}, l.how));
   b.result("dlogits", dlogits, kTolerance);
-  b.bill(b.ops().cross_entropy_backward(b.stream(), logits, logits, max, sums, labels, l.how));
+  const Tensor counts = b.put_wide({2}, {24, 7});
+  b.bill(b.ops().cross_entropy_backward(b.stream(), dlogits, logits, max, sums, labels, counts, l.how));
+  b.result("scaled", dlogits, kTolerance);
+  b.bill(b.ops().cross_entropy_backward(b.stream(), logits, logits, max, sums, labels, {}, l.how));
   b.result("in place", logits, kTolerance);
 }
 
@@ -184,6 +216,7 @@ void add_cross_entropy(std::vector<OpCase>& cases) {
 void add_embedding_and_loss_cases(std::vector<OpCase>& cases) {
   add_embedding(cases);
   add_positions(cases);
+  add_places(cases);
   add_cross_entropy(cases);
 }
 

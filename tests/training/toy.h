@@ -38,6 +38,10 @@ Workload workload(const std::vector<std::pair<std::string, Json>>& model = {},
 Workload images(const std::vector<std::pair<std::string, Json>>& model = {},
                 const std::vector<std::pair<std::string, Json>>& training = {});
 
+// BERT under the same training: 2 layers, embed 8, 4 heads, mlp 32, 13 words, 8 tokens of which 3 may be masked.
+Workload masked_words(const std::vector<std::pair<std::string, Json>>& model = {},
+                      const std::vector<std::pair<std::string, Json>>& training = {});
+
 // Where a test may put its hand in.
 struct Hooks {
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> world;

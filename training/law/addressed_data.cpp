@@ -2,10 +2,12 @@
 // See addressed_data.h.
 #include "training/law/addressed_data.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/random.h"
 #include "models/model.h"
+#include "training/law/addressed_bert.h"
 
 namespace quadrille {
 
@@ -51,8 +53,16 @@ class AddressedImages : public Dataset {
 
 std::unique_ptr<Dataset> law_data(const Workload& w, std::int64_t samples) {
   const auto model = describe_model(w.model, w.vocabulary);
-  if (model->tokens() > 0) return std::make_unique<AddressedText>(samples, model->tokens(), w.vocabulary);
-  return std::make_unique<AddressedImages>(samples, model->fields(), w.vocabulary);
+  const Fields fields = model->fields();
+  const auto reads = [&](std::string_view name) {
+    return std::ranges::any_of(fields, [&](const Field& field) { return field.name == name; });
+  };
+  if (reads("places"))
+    return std::make_unique<AddressedBert>(samples, model->tokens(), field_named(fields, "places").shape[0],
+                                           w.vocabulary);
+  if (reads("image")) return std::make_unique<AddressedImages>(samples, fields, w.vocabulary);
+  require_fields(fields, text_fields(model->tokens()));
+  return std::make_unique<AddressedText>(samples, model->tokens(), w.vocabulary);
 }
 
 }  // namespace quadrille
