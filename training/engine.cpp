@@ -132,6 +132,8 @@ void Engine::open_fields() {
   for (std::int64_t i = 0; i < under_way; ++i) fed_.push_back(room_for(fields_, rows, device_));
   const std::int64_t staged = device_.holds_numbers() ? 2 * micro_batches() * plan_.pipeline().chunks : 0;
   for (std::int64_t i = 0; i < staged; ++i) staged_.push_back({room_for(fields_, rows, *host_), {}});
+  if (const RowsOfSteps rows_taken = rows_of_steps(); !rows_taken.rows.empty())
+    training_rows_.emplace(rows_taken, workload_.data_threads);
 }
 
 PipelineReport Engine::pipeline() const {
@@ -191,7 +193,7 @@ void Engine::rehearse() {
     p.value = device_.empty(p.shape, workload_.training.dtype);
   }
   rehearsal_.blocks_of.resize(parameters_.all().size());
-  const MicroBatch micro = feed(std::nullopt, rows_per_micro_batch_, 0, true, 0);
+  const MicroBatch micro = feed(nullptr, rows_per_micro_batch_, 0, true, 0);
   Flow flow;
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
     rehearsal_.into.push_back(flow);
@@ -210,14 +212,25 @@ void Engine::rehearse() {
   }
 }
 
-Batch Engine::rows_of(const Dataset& data, std::int64_t step, std::int64_t micro, std::int64_t rows) const {
-  const Slice own = own_rows(rows);
-  return training_batch(data, workload_.seed, step, workload_.training.batch_size,
-                        {micro * rows + own.first, own.count});
+// Only the model's ends look at data.
+RowsOfSteps Engine::rows_of_steps() const {
+  RowsOfSteps of{workload_.seed, workload_.training.batch_size, workload_.training.steps, {}};
+  const Slice own = own_rows(rows_per_micro_batch_);
+  for (const Task& task : tasks_)
+    if (task.kind == Task::Kind::forward && at_an_end(run_of(task.chunk)))
+      of.rows.push_back({task.micro_batch * rows_per_micro_batch_ + own.first, own.count});
+  return of;
 }
 
-MicroBatch Engine::feed(const std::optional<Batch>& read, std::int64_t rows, std::int64_t first_row, bool training,
-                        int slot) {
+template <class Feeding>
+const Batch* Engine::wait_for(Feeding& feeding) {
+  const double begin = ledger_.now();
+  const Batch& batch = feeding.next();
+  ledger_.entry({Entry::Kind::wait, "data", {}, {}, begin, ledger_.now()});
+  return &batch;
+}
+
+MicroBatch Engine::feed(const Batch* read, std::int64_t rows, std::int64_t first_row, bool training, int slot) {
   const Fed& fed = fed_[static_cast<std::size_t>(slot) % fed_.size()];
   MicroBatch micro;
   micro.first_row = first_row, micro.rows = rows;
@@ -237,15 +250,23 @@ MicroBatch Engine::feed(const std::optional<Batch>& read, std::int64_t rows, std
   return micro;
 }
 
-// Only the model's ends look at data.
 MicroBatch Engine::next_rows(const Dataset* data, std::int64_t step, const Task& task) {
-  HostClock clock(ledger_, "data");
-  std::optional<Batch> batch;
-  if (data && at_an_end(run_of(task.chunk))) batch = rows_of(*data, step, task.micro_batch, rows_per_micro_batch_);
-  MicroBatch micro =
-      feed(batch, rows_per_micro_batch_, task.micro_batch * rows_per_micro_batch_, true, task.micro_batch);
+  const Batch* batch = nullptr;
+  if (data && at_an_end(run_of(task.chunk))) {
+    phase("wait for data", [&] { batch = wait_for(*training_rows_); });
+    note_samples(*batch, step, task);
+  }
+  MicroBatch micro;
+  phase("data", [&] {
+    micro = feed(batch, rows_per_micro_batch_, task.micro_batch * rows_per_micro_batch_, true, task.micro_batch);
+  });
   micro.step = step;
   return micro;
+}
+
+void Engine::note_samples(const Batch& batch, std::int64_t step, const Task& task) const {
+  const bool again = plan_.stages() == 1 && task.chunk > 0;  // the model's other end, on the same rank
+  if (watch_samples_ && !again) watch_samples_({step + 1, task.micro_batch, batch.first_row, batch.samples});
 }
 
 // What a run's first block takes: nothing, or what the run before it made, which another stage sends.
@@ -318,6 +339,7 @@ void Engine::step(const Dataset* data, std::int64_t step) {
   Reported& r = ring_[latest_];
   r.begin = stream_->record();
   send_settings(step);
+  if (data && training_rows_) training_rows_->begin(*data, step);
   if (!replay_step(data, step)) work_of_step(data, step);
   ++steps_done_;
   if (device_.holds_numbers()) stream_->copy(r.scalars, scalars_);
@@ -348,9 +370,11 @@ bool Engine::may_replay() const {
 bool Engine::replay_step(const Dataset* data, std::int64_t step) {
   constexpr std::int64_t kStepsBefore = 2;
   if (!may_replay() || steps_done_ < kStepsBefore) return false;
-  loaded_.clear();
-  for (int m = 0; m < static_cast<int>(micro_batches()); ++m)
-    loaded_.push_back(next_rows(data, step, {Task::Kind::forward, m, 0}));
+  std::vector<MicroBatch> loaded(static_cast<std::size_t>(micro_batches()));
+  for (const Task& task : tasks_)
+    if (task.kind == Task::Kind::forward)
+      loaded[static_cast<std::size_t>(task.micro_batch)] = next_rows(data, step, task);
+  loaded_ = std::move(loaded);
   const bool first = !replay_;
   if (first) {
     const Work before = ledger_.work();
@@ -441,10 +465,23 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
   stream_->zero(totals_);
   const std::int64_t rows = rows_per_micro_batch_, windows = data ? data->size() : rows;
   const Slice own = own_rows(rows);
+  std::int64_t ends = 0;  // of the model, on this stage
+  for (int c = 0; c < plan_.pipeline().chunks; ++c) ends += at_an_end(run_of(c));
+  std::optional<Feeder> feeder;
+  if (data && ends > 0)
+    feeder.emplace(
+        *data,
+        [&](std::int64_t n) {
+          return Feeder::Wanted{own.first, evaluation_samples(data->size(), n / ends * rows, own)};
+        },
+        own.count, ends * ((windows + rows - 1) / rows), workload_.data_threads, ends);
   for (std::int64_t first = 0; first < windows; first += rows) {
     for (int c = 0; c < plan_.pipeline().chunks; ++c) {
-      std::optional<Batch> batch;
-      if (data && at_an_end(run_of(c))) batch = evaluation_batch(*data, first, own);
+      const Batch* batch = nullptr;
+      if (feeder && at_an_end(run_of(c))) {
+        HostClock clock(ledger_, "wait for data");
+        batch = wait_for(*feeder);
+      }
       const MicroBatch micro = feed(batch, rows, first, false, 0);
       Flow in = take_in(evaluation_context_, run_of(c));
       hand_on(stages_[static_cast<std::size_t>(c)].forward(evaluation_context_, micro, *weights_, std::move(in), 0),

@@ -11,6 +11,7 @@
 
 #include "parallelism/schedule.h"
 #include "training/channel.h"
+#include "training/feeder.h"
 #include "training/optimizer.h"
 #include "training/stage.h"
 #include "training/trainer.h"
@@ -38,6 +39,7 @@ class Engine {
   std::optional<StepReport> report_last() { return report(ring_[latest_]); }  // waits for the device
   EvaluationReport evaluate(const Dataset*);                                  // null: counts one batch
 
+  void watch_samples(std::function<void(const SamplesTaken&)> watch) { watch_samples_ = std::move(watch); }
   std::int64_t replayed_steps() const { return replayed_steps_; }
   void settle_accounts();  // nothing is under way: what the courier carried joins this rank's ledger
   const Rehearsal& rehearsal() const { return rehearsal_; }  // on a counting device: complete after a step
@@ -58,8 +60,10 @@ class Engine {
   Usage usage() const;
   int stage_of(int block) const;
   void open_fields();
-  MicroBatch feed(const std::optional<Batch>&, std::int64_t rows, std::int64_t first_row, bool training, int slot);
+  MicroBatch feed(const Batch* /* null: no numbers */, std::int64_t rows, std::int64_t first_row, bool training,
+                  int slot);
   MicroBatch next_rows(const Dataset*, std::int64_t step, const Task&);
+  void note_samples(const Batch&, std::int64_t step, const Task&) const;
   void forward(const Task&, const Dataset*, std::int64_t step);
   void backward(const Task&);
   Flow take_in(Context&, int run);
@@ -71,7 +75,9 @@ class Engine {
   bool may_replay() const;
   bool replay_step(const Dataset*, std::int64_t step);
   void send_settings(std::int64_t step);
-  Batch rows_of(const Dataset&, std::int64_t step, std::int64_t micro, std::int64_t rows) const;
+  RowsOfSteps rows_of_steps() const;
+  template <class Feeding>
+  const Batch* wait_for(Feeding&);
   std::int64_t micro_batches() const { return workload_.training.batch_size / rows_per_micro_batch_; }
   Slice own_rows(std::int64_t rows) const;
   int run_of(int chunk) const { return chunk * plan_.stages() + plan_.stage(); }
@@ -128,6 +134,8 @@ class Engine {
     std::unique_ptr<Event> copied;
   };
   std::vector<Staged> staged_;
+  std::optional<TrainingFeeder> training_rows_;             // where this stage looks at data
+  std::function<void(const SamplesTaken&)> watch_samples_;  // empty: nobody wants to know
   std::size_t next_staged_ = 0;
   // The work of a step, kept once the first steps have made libraries choose their ways.
   std::unique_ptr<Replay> replay_;
