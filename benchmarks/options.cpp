@@ -208,8 +208,8 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
   app.add_option("--out", run.out, "folder for log and record, new or empty [runs/SUITE-TIME]");
   app.add_option("--trace", run.trace, "write every op and message of all ranks to this file (Chrome trace format)");
   app.add_option("--dump-samples", run.dump_samples,
-                 "write which samples each rank takes up: JSON lines, one a rank, step and micro-batch, with the rows' "
-                 "epochs and sample numbers; kept in memory until the run ends");
+                 "write which samples each rank takes up in training to this file: JSON lines, one a rank, step and "
+                 "micro-batch, with epochs and numbers of the samples; kept in memory until the run ends");
   app.add_option("--check-replicas", run.check_replicas,
                  "compare what several ranks hold alike after every so many steps, and name the tensor that drifts")
       ->check(whole(1));
@@ -368,6 +368,9 @@ Options read_options(int count, const char* const* words) {
     app.parse(count, words);
     if (compare->parsed() && options.compare.published == !options.compare.second.empty())
       throw CLI::ValidationError("compare", "wanted two records, or one and --published");
+    if (options.run.dry_run && !options.run.dump_samples.empty())
+      throw CLI::ValidationError("--dump-samples",
+                                 "tells what ranks took up in training, and a dry run trains nothing: leave one out");
   } catch (const CLI::Success& answer) {  // help and version
     std::ostringstream text, none;
     app.exit(answer, text, none);
