@@ -239,33 +239,9 @@ def other_endings():
     with open(out("trace.json"), encoding="utf-8") as file:
         ranks = {event["pid"] for event in json.load(file)["traceEvents"]}
     expect(ranks == {0, 1}, "the trace has both ranks", done)
-    dumped_samples()
     done = run("run", suite(), "--backend", "reference", "--dry-run", "--ranks", "2", "--out", out("dry"))
     expect(done.returncode == 0 and "from" in done.stdout and "Memory forecast" in done.stdout, "dry run", done)
     expect(not os.path.exists(out("dry")), "a dry run leaves nothing")
-
-
-# --dump-samples: over all ranks each sample once an epoch, whatever the layout and whoever reads the rows.
-def dumped_samples(mpi=0):
-    rows = {}
-    for name, words in (("one", []), ("none", ["--data-threads", "0"]), ("two", ["--ranks", "2"]), ("many", ["--ranks", "4", "--data-threads", "3"]),
-                        ("split", ["--ranks", "2", "--strategy", "tensor"]), ("small", ["--ranks", "2", "--set", "training.micro_batch=1"])):
-        if mpi:
-            name, words = f"mpi_{name}", [w for w in words if w not in ("--ranks", "2", "4")]
-        done = run("run", suite("dumped", data__train_tokens=105, run__target=None, run__evaluate_every=None), "--backend", "reference", "--oversubscribe",
-                   *words, "--dump-samples", out(name + ".jsonl"), "--out", out("dump_" + name), mpi=mpi)
-        expect(done.returncode == 0, f"samples are dumped, {name}", done)
-        with open(out(name + ".jsonl"), encoding="utf-8") as file:
-            lines = [json.loads(line) for line in file]
-        keys = [(line["rank"], line["step"], line["micro_batch"]) for line in lines]
-        expect(len(set(keys)) == len(keys) and keys == sorted(keys), f"one line a rank, step and micro-batch, {name}")
-        expect(mpi == 0 or {key[0] for key in keys} == set(range(mpi)), f"lines of all ranks, {name}")
-        rows[name] = {(line["step"], line["first_row"] + i): sample
-                      for line in lines for i, sample in enumerate(zip(line["epochs"], line["samples"]))}
-        expect(rows[name] == rows[next(iter(rows))], f"the same samples in every layout, {name}")
-    taken = sorted(next(iter(rows.values())).values())  # 8 steps of 4 rows of 13 windows: two epochs and six rows
-    expect(taken[:26] == [(epoch, index) for epoch in (0, 1) for index in range(13)], f"each sample once an epoch, not {taken}")
-    expect(len(taken) == 32 == len(set(taken)), "and no sample twice in the epoch that was begun")
 
 
 def suites_and_options():
@@ -281,11 +257,6 @@ def suites_and_options():
     refused("sizes that do not divide", ["run", suite(), "--ranks", "3", "--strategy", "tensor", *base], "model.heads 2", "model.mlp 16",
             "legal", folder=bad)
     refused("batch arithmetic", ["run", suite(), "--ranks", "3", *base], "batch_size 4", "small.json:", folder=bad)
-    refused("samples into a folder that is not there", ["run", suite(), *base, "--dump-samples", out("none/samples.jsonl")],
-            "--dump-samples ", "cannot be written", folder=bad)
-    refused("samples into a file that is there", ["run", suite(), *base, "--dump-samples", suite("there")], "--dump-samples ", "exists already", folder=bad)
-    refused("samples of a dry run", ["run", suite(), *base, "--dry-run", "--dump-samples", out("dry.jsonl")], "--dump-samples", "trains nothing")
-    refused("minus one data thread", ["run", suite(), *base, "--data-threads", "-1"], "--data-threads")
     refused("unknown option", ["run", suite(), "--rank", "3"], "--rank")
     refused("no verb", [], "--help")
     for words in (["run", suite()], ["run", suite(), "--dry-run"], ["plan", suite()]):
@@ -482,7 +453,6 @@ def over_mpi():
     with open(out("mpi_trace.json"), encoding="utf-8") as file:
         ranks = {event["pid"] for event in json.load(file)["traceEvents"]}
     expect(ranks == {0, 1}, "the trace over MPI has both ranks", done)
-    dumped_samples(mpi=2)
 
 
 def no_result(what, folder):
