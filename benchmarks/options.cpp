@@ -208,6 +208,10 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
   app.add_option("--world", run.world, "threads or mpi [mpi under a launcher, else threads]");
   app.add_option("--threads", run.threads, "threads of each rank [usable cores / ranks of a host]")
       ->check(whole(1, 1 << 20));
+  app.add_option("--data-threads", run.data_threads,
+                 "threads beside each rank that read the rows of coming steps; 0: the rank reads them itself")
+      ->check(whole(0, 1 << 10))
+      ->capture_default_str();
   app.add_option("--runs", run.runs, "so many runs with different seeds (run.runs)")->check(whole(1, 10000));
   app.add_option("--max-minutes", run.max_minutes,
                  "stop after so long, looked at between steps and evaluations (run.max_minutes)")
@@ -217,6 +221,9 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
       ->capture_default_str();
   app.add_option("--out", run.out, "folder for log and record, new or empty [runs/SUITE-TIME]");
   app.add_option("--trace", run.trace, "write every op and message of all ranks to this file (Chrome trace format)");
+  app.add_option("--dump-samples", run.dump_samples,
+                 "write which samples each rank takes up in training to this file: JSON lines, one a rank, step and "
+                 "micro-batch, with epochs and numbers of the samples; kept in memory until the run ends");
   app.add_option("--check-replicas", run.check_replicas,
                  "compare what several ranks hold alike after every so many steps, and name the tensor that drifts")
       ->check(whole(1));
@@ -375,6 +382,9 @@ Options read_options(int count, const char* const* words) {
     app.parse(count, words);
     if (compare->parsed() && options.compare.published == !options.compare.second.empty())
       throw CLI::ValidationError("compare", "wanted two records, or one and --published");
+    if (options.run.dry_run && !options.run.dump_samples.empty())
+      throw CLI::ValidationError("--dump-samples",
+                                 "tells what ranks took up in training, and a dry run trains nothing: leave one out");
   } catch (const CLI::Success& answer) {  // help and version
     std::ostringstream text, none;
     app.exit(answer, text, none);

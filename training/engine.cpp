@@ -126,10 +126,13 @@ void Engine::open_pipeline() {
 void Engine::open_fields() {
   fields_ = model_->fields();
   const std::int64_t rows = own_rows(rows_per_micro_batch_).count;
-  const std::int64_t under_way = may_replay() || loads_ahead() ? micro_batches() : in_flight(tasks_);
+  loads_ahead_ = may_replay() || losses_.size() > 1;
+  const std::int64_t under_way = loads_ahead_ ? micro_batches() : in_flight(tasks_);
   for (std::int64_t i = 0; i < under_way; ++i) fed_.push_back(room_for(fields_, rows, device_));
   const std::int64_t staged = device_.holds_numbers() ? 2 * micro_batches() * plan_.pipeline().chunks : 0;
   for (std::int64_t i = 0; i < staged; ++i) staged_.push_back({room_for(fields_, rows, *host_), {}});
+  if (const RowsOfSteps rows_taken = rows_of_steps(); !rows_taken.rows.empty())
+    training_rows_.emplace(rows_taken, workload_.data_threads);
 }
 
 void Engine::open_losses() {
@@ -213,7 +216,7 @@ void Engine::rehearse() {
     p.value = device_.empty(p.shape, workload_.training.dtype);
   }
   rehearsal_.blocks_of.resize(parameters_.all().size());
-  const MicroBatch micro = feed(std::nullopt, rows_per_micro_batch_, 0, true, 0);
+  const MicroBatch micro = feed(nullptr, rows_per_micro_batch_, 0, true, 0);
   Flow flow;
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
     rehearsal_.into.push_back(flow);
@@ -232,14 +235,36 @@ void Engine::rehearse() {
   }
 }
 
-Batch Engine::rows_of(const Dataset& data, std::int64_t step, std::int64_t micro, std::int64_t rows) const {
-  const Slice own = own_rows(rows);
-  return training_batch(data, workload_.seed, step, workload_.training.batch_size,
-                        {micro * rows + own.first, own.count});
+// The first chunk of this rank that looks at data; -1: none does.
+int Engine::first_look() const {
+  for (int c = 0; c < plan_.pipeline().chunks; ++c)
+    if (looks_at_rows(run_of(c))) return c;
+  return -1;
 }
 
-MicroBatch Engine::feed(const std::optional<Batch>& read, std::int64_t rows, std::int64_t first_row, bool training,
-                        int slot) {
+RowsOfSteps Engine::rows_of_steps() const {
+  RowsOfSteps of{workload_.seed, workload_.training.batch_size, workload_.training.steps, {}};
+  const Slice own = own_rows(rows_per_micro_batch_);
+  const auto add = [&](std::int64_t micro_batch) {
+    of.rows.push_back({micro_batch * rows_per_micro_batch_ + own.first, own.count});
+  };
+  if (loads_ahead_ && first_look() >= 0)
+    for (std::int64_t m = 0; m < micro_batches(); ++m) add(m);
+  if (!loads_ahead_)
+    for (const Task& task : tasks_)
+      if (task.kind == Task::Kind::forward && looks_at_rows(run_of(task.chunk))) add(task.micro_batch);
+  return of;
+}
+
+template <class Feeding>
+const Batch* Engine::wait_for(Feeding& feeding) {
+  const double begin = ledger_.now();
+  const Batch& batch = feeding.next();
+  ledger_.entry({Entry::Kind::wait, "data", {}, {}, begin, ledger_.now()});
+  return &batch;
+}
+
+MicroBatch Engine::feed(const Batch* read, std::int64_t rows, std::int64_t first_row, bool training, int slot) {
   const Fed& fed = fed_[static_cast<std::size_t>(slot) % fed_.size()];
   MicroBatch micro;
   micro.first_row = first_row, micro.rows = rows;
@@ -259,13 +284,19 @@ MicroBatch Engine::feed(const std::optional<Batch>& read, std::int64_t rows, std
   return micro;
 }
 
-MicroBatch Engine::next_rows(const Dataset* data, std::int64_t step, int micro_batch, bool looked_at) {
-  HostClock clock(ledger_, "data");
-  std::optional<Batch> batch;
-  if (data && looked_at) batch = rows_of(*data, step, micro_batch, rows_per_micro_batch_);
-  MicroBatch micro = feed(batch, rows_per_micro_batch_, micro_batch * rows_per_micro_batch_, true, micro_batch);
+MicroBatch Engine::next_rows(const Dataset* data, std::int64_t step, int micro_batch, int chunk) {
+  const Batch* batch = nullptr;
+  if (data && looks_at_rows(run_of(chunk))) {
+    phase("wait for data", [&] { batch = wait_for(*training_rows_); });
+    // A later chunk of this rank takes up the same rows again.
+    if (watch_samples_ && chunk == first_look())
+      watch_samples_({step + 1, micro_batch, batch->first_row, batch->samples});
+  }
+  MicroBatch micro;
+  phase("data",
+        [&] { micro = feed(batch, rows_per_micro_batch_, micro_batch * rows_per_micro_batch_, true, micro_batch); });
   micro.step = step;
-  if (batch && loads_ahead()) {
+  if (batch && losses_.size() > 1) {
     const auto counted = [&](const std::string& labels) {
       return static_cast<double>(std::ranges::count_if(batch->integers(labels), [](auto label) { return label >= 0; }));
     };
@@ -278,11 +309,10 @@ MicroBatch Engine::next_rows(const Dataset* data, std::int64_t step, int micro_b
 
 // All rows of the step go to the device, and with them how many labels count.
 void Engine::load_rows(const Dataset* data, std::int64_t step) {
-  const bool counts = loads_ahead() && device_.holds_numbers();
+  const bool counts = losses_.size() > 1 && device_.holds_numbers();
   if (counts) std::ranges::fill(ring_[latest_].counts.host<double>(), 0.0);
-  bool looked_at = false;
-  for (int c = 0; c < plan_.pipeline().chunks; ++c) looked_at = looked_at || looks_at_rows(run_of(c));
-  for (int m = 0; m < static_cast<int>(micro_batches()); ++m) loaded_.push_back(next_rows(data, step, m, looked_at));
+  for (int m = 0; m < static_cast<int>(micro_batches()); ++m)
+    loaded_.push_back(next_rows(data, step, m, std::max(first_look(), 0)));
   if (counts) stream_->copy(counts_, ring_[latest_].counts);
 }
 
@@ -312,7 +342,7 @@ void Engine::settle_channels() {
 }
 
 void Engine::forward(const Task& task, const Dataset* data, std::int64_t step) {
-  const MicroBatch micro = loaded_.empty() ? next_rows(data, step, task.micro_batch, looks_at_rows(run_of(task.chunk)))
+  const MicroBatch micro = loaded_.empty() ? next_rows(data, step, task.micro_batch, task.chunk)
                                            : loaded_[static_cast<std::size_t>(task.micro_batch)];
   phase("forward", [&] {
     const int run = run_of(task.chunk);
@@ -356,10 +386,11 @@ void Engine::step(const Dataset* data, std::int64_t step) {
   Reported& r = ring_[latest_];
   r.begin = stream_->record();
   send_settings(step);
+  if (data && training_rows_) training_rows_->begin(*data, step);
+  loaded_.clear();
+  if (loads_ahead_) load_rows(data, step);
   constexpr std::int64_t kStepsBefore = 2;  // in which libraries choose their ways
   const bool replays = may_replay() && steps_done_ >= kStepsBefore;
-  loaded_.clear();
-  if (replays || loads_ahead()) load_rows(data, step);
   if (!replays || !replay_step()) work_of_step(data, step);
   ++steps_done_;
   if (device_.holds_numbers()) stream_->copy(r.scalars, scalars_);
@@ -372,7 +403,7 @@ void Engine::work_of_step(const Dataset* data, std::int64_t step) {
   weights_->zero_gradients();
   stream_->zero(totals_);
   // Where the losses are: what a further one's gradient is scaled by.
-  if (loads_ahead() && is_last(run_of(plan_.pipeline().chunks - 1))) sum_over(context_, counts_, axes_of_rows());
+  if (losses_.size() > 1 && is_last(run_of(plan_.pipeline().chunks - 1))) sum_over(context_, counts_, axes_of_rows());
   for (const Task& task : tasks_) {
     if (task.kind == Task::Kind::forward)
       forward(task, data, step);
@@ -478,10 +509,23 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
   stream_->zero(totals_);
   const std::int64_t rows = rows_per_micro_batch_, windows = data ? data->size() : rows;
   const Slice own = own_rows(rows);
+  std::int64_t looks = 0;  // of this rank's chunks, at each batch
+  for (int c = 0; c < plan_.pipeline().chunks; ++c) looks += looks_at_rows(run_of(c));
+  std::optional<Feeder> feeder;
+  if (data && looks > 0)
+    feeder.emplace(
+        *data,
+        [&](std::int64_t n) {
+          return Feeder::Wanted{own.first, evaluation_samples(data->size(), n / looks * rows, own)};
+        },
+        own.count, looks * ((windows + rows - 1) / rows), workload_.data_threads, looks);
   for (std::int64_t first = 0; first < windows; first += rows) {
     for (int c = 0; c < plan_.pipeline().chunks; ++c) {
-      std::optional<Batch> batch;
-      if (data && looks_at_rows(run_of(c))) batch = evaluation_batch(*data, first, own);
+      const Batch* batch = nullptr;
+      if (feeder && looks_at_rows(run_of(c))) {
+        HostClock clock(ledger_, "wait for data");
+        batch = wait_for(*feeder);
+      }
       const MicroBatch micro = feed(batch, rows, first, false, 0);
       Flow in = take_in(evaluation_context_, run_of(c));
       hand_on(stages_[static_cast<std::size_t>(c)].forward(evaluation_context_, micro, *weights_, std::move(in), 0),

@@ -11,6 +11,7 @@
 
 #include "parallelism/schedule.h"
 #include "training/channel.h"
+#include "training/feeder.h"
 #include "training/optimizer.h"
 #include "training/stage.h"
 #include "training/trainer.h"
@@ -38,6 +39,7 @@ class Engine {
   std::optional<StepReport> report_last() { return report(ring_[latest_]); }  // waits for the device
   EvaluationReport evaluate(const Dataset*);                                  // null: counts one batch
 
+  void watch_samples(std::function<void(const SamplesTaken&)> watch) { watch_samples_ = std::move(watch); }
   std::int64_t replayed_steps() const { return replayed_steps_; }
   void settle_accounts();  // nothing is under way: what the courier carried joins this rank's ledger
   const Rehearsal& rehearsal() const { return rehearsal_; }  // on a counting device: complete after a step
@@ -60,10 +62,10 @@ class Engine {
   void open_fields();
   void open_losses();
   LossTotals loss(std::size_t number) const;
-  MicroBatch feed(const std::optional<Batch>&, std::int64_t rows, std::int64_t first_row, bool training, int slot);
-  MicroBatch next_rows(const Dataset*, std::int64_t step, int micro_batch, bool looked_at);
+  MicroBatch feed(const Batch* /* null: no numbers */, std::int64_t rows, std::int64_t first_row, bool training,
+                  int slot);
+  MicroBatch next_rows(const Dataset*, std::int64_t step, int micro_batch, int chunk);
   void load_rows(const Dataset*, std::int64_t step);
-  bool loads_ahead() const { return losses_.size() > 1; }
   void forward(const Task&, const Dataset*, std::int64_t step);
   void backward(const Task&);
   Flow take_in(Context&, int run);
@@ -75,7 +77,10 @@ class Engine {
   bool may_replay() const;
   bool replay_step();
   void send_settings(std::int64_t step);
-  Batch rows_of(const Dataset&, std::int64_t step, std::int64_t micro, std::int64_t rows) const;
+  int first_look() const;
+  RowsOfSteps rows_of_steps() const;
+  template <class Feeding>
+  const Batch* wait_for(Feeding&);
   std::int64_t micro_batches() const { return workload_.training.batch_size / rows_per_micro_batch_; }
   Slice own_rows(std::int64_t rows) const;
   MeshAxes axes_of_rows() const;  // over which they are dealt out
@@ -98,6 +103,7 @@ class Engine {
   std::vector<Slice> runs_;
   std::vector<Stage> stages_;  // by chunk
   std::vector<Task> tasks_;
+  bool loads_ahead_ = false;        // all rows of a step are put on the device before it begins
   std::vector<MicroBatch> loaded_;  // of a step whose rows are all there before it begins, by micro-batch
   Arena arena_;
   Context context_, evaluation_context_;
@@ -137,6 +143,8 @@ class Engine {
     std::unique_ptr<Event> copied;
   };
   std::vector<Staged> staged_;
+  std::optional<TrainingFeeder> training_rows_;             // where this stage looks at data
+  std::function<void(const SamplesTaken&)> watch_samples_;  // empty: nobody wants to know
   std::size_t next_staged_ = 0;
   // The work of a step, kept once the first steps have made libraries choose their ways.
   std::unique_ptr<Replay> replay_;

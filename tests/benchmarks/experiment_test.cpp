@@ -336,11 +336,11 @@ TEST(OutFolder, IsMadeAndRemovedAgainWhenNothingCameOfIt) {
 TEST(TracePlace, MustBeNewAndWritable) {
   const std::string file = scratch("trace.json");
   std::filesystem::remove(file);
-  EXPECT_NO_THROW(refuse_trace_place(file));
+  EXPECT_NO_THROW(refuse_file_place("--trace", file));
   EXPECT_FALSE(std::filesystem::exists(file));
-  EXPECT_THROW(refuse_trace_place(scratch("none/trace.json")), Error);
+  EXPECT_THROW(refuse_file_place("--trace", scratch("none/trace.json")), Error);
   std::ofstream(file) << "{}";
-  EXPECT_THROW(refuse_trace_place(file), Error);
+  EXPECT_THROW(refuse_file_place("--trace", file), Error);
   EXPECT_TRUE(std::filesystem::exists(file));
 }
 
