@@ -262,7 +262,7 @@ void add_check(CLI::App& app, CheckOptions& check) {
   app.add_flag("--layouts", check.layouts, "every mesh of the ranks against the serial run, in every number")
       ->required();
   app.add_option("model", check.model, "which model (quadrille list models)")->capture_default_str();
-  app.add_option("--ranks", check.ranks, "how many ranks [4, or what the launcher started]")->check(whole(1, 4096));
+  app.add_option("--ranks", check.ranks, "how many ranks [4, or what the launcher started]")->check(whole(1, 256));
   app.add_flag("--all", check.all, "every combination of choices; without it every pair of them occurs at least once");
   app.add_option("--first", check.first,
                  "only so many of these layouts: each brings as many new pairs as one can, so the first bring most")

@@ -550,8 +550,9 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
 
 MemoryReport Engine::memory() const {
   MemoryReport m;
-  m.weights = weights_->kept_bytes() + parameters_.statistics_bytes(), m.gradients = weights_->gradient_bytes();
-  m.optimizer = optimizer_->bytes() + weights_->master_bytes();
+  m.weights = counted_together({weights_->kept_bytes(), parameters_.statistics_bytes()});
+  m.gradients = weights_->gradient_bytes();
+  m.optimizer = counted_together({optimizer_->bytes(), weights_->master_bytes()});
   m.activations = arena_.bytes_peak();
   return m;
 }

@@ -46,6 +46,7 @@ class Engine {
   std::int64_t arena_bytes() const { return arena_.bytes_peak(); }
   MemoryReport memory() const;
   Parameters& parameters() { return parameters_; }
+  const Parameters& parameters() const { return parameters_; }
   Weights& weights() { return *weights_; }
   PipelineReport pipeline() const;
   bool over_several_stages(std::size_t parameter) const;  // tied, and its blocks lie on more than one

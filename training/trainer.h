@@ -46,7 +46,7 @@ struct MemoryReport {
   // `weights`: as blocks use them; `optimizer`: its state, and f32 masters where weights are bf16.
   std::int64_t weights = 0, gradients = 0, optimizer = 0, activations = 0 /* arena */,
                scratch = 0 /* of the back end */;
-  std::int64_t total() const { return weights + gradients + optimizer + activations + scratch; }
+  std::int64_t total() const { return counted_together({weights, gradients, optimizer, activations, scratch}); }
 };
 
 // How a pipeline cuts the model.
