@@ -112,6 +112,7 @@ void require_one_batch(const Dataset&, std::int64_t batch_size);
 //   {"source": "bert_text" | "bert_tfrecord", ...}   (bert.h)
 //   {"source": "pairs", ...}   (pairs.h)
 //   {"source": "idx" | "cifar10", "directory": ..., "train": [...], "evaluate": [...], "classes": 10, ...}   (images.h)
+//   {"source": "jpeg_folders", ...}   (jpeg_folders.h)
 // "evaluate" may be left out (null below), except that synthetic text always has it. Characters are what text is
 // measured in (all characters of the labels), whatever the tokenizer; tokens where only ids are known.
 struct Datasets {

@@ -257,7 +257,7 @@ void open_data(Experiment& experiment, const Json& data, const Json& model, cons
     if (experiment.workload.training.batch_size > 0)
       problems.catching([&] { require_one_batch(*experiment.data.train, experiment.workload.training.batch_size); });
   } catch (const Error& error) {
-    const Json* words = model.find("vocabulary");
+    const Json* words = model.find("vocabulary") ? model.find("vocabulary") : model.find("classes");
     const std::string text = error.what() + remedy_for(data, experiment.fetch);
     if (!options.dry_run || !words || !words->is_integer()) {
       problems.add(text);
