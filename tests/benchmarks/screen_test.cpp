@@ -49,7 +49,10 @@ TEST(Placement, SaysHowLayersLieAndWhatIsReplicated) {
 
 TEST(Screen, SaysThatReplicasWereCompared) {
   Record record = good_record();
+  record.ranks = 2;
   EXPECT_TRUE(has(last_screen(record, ""), "replicas    compared 3 times, equal in every bit"));
+  record.ranks = 1;
+  EXPECT_TRUE(has(last_screen(record, ""), "replicas    none to compare"));
   record.replica_comparisons.reset();
   EXPECT_FALSE(has(last_screen(record, ""), "replicas    compared"));
 }

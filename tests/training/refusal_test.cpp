@@ -28,7 +28,7 @@ TEST(Refusal, AllSizesThatDoNotDivideAtOnceWithTheirLegalParts) {
   const std::string text = refusal(kTensor3, 3);
   says(text, {"2 faults", "model.heads 4", "x = 3", "legal parts: 1, 2, 4", "model.mlp 32", "1, 2, 4, 8, 16, 32"});
   EXPECT_FALSE(contains(text, "kv_heads")) << "each head has its own: said once. " << text;
-  says(refusal(kTensor3, 3, {{"kv_heads", 2}}), {"3 faults", "model.heads 4", "model.kv_heads 2", "multiple of it"});
+  says(refusal(kTensor3, 3, {{"kv_heads", 2}}), {"3 faults", "model.heads 4", "model.kv_heads 2", "multiple of 2"});
 }
 TEST(Refusal, AVocabularyNeedNotDivide) {
   EXPECT_EQ(refusal(R"({"mesh": [["x", 3]], "axes": {"vocab": "x"}})", 3), "accepted");
@@ -135,6 +135,28 @@ TEST(Refusal, SizesBeyondCountingAreNoFaultOfThePlacements) {
   const std::string text = refusal("{}", 1, {{"embed", huge}, {"mlp", huge}});
   says(text, {"the sizes of model and batch cannot be counted", "64 bits"});
   EXPECT_FALSE(contains(text, "placements do not go together")) << text;
+}
+TEST(Refusal, ASumOfSizesBeyondCounting) {
+  says(refusal(R"({"mesh": [["x", 8]], "axes": {"heads": "x", "mlp": "x", "vocab": "x"}})", 8,
+               {{"embed", 1'000'000'000}, {"heads", 8}, {"kv_heads", 8}, {"mlp", 2'000'000'000}}),
+       {"cannot be counted", "64 bits"});
+}
+TEST(Refusal, AMeshAxisOnWhichTheModelHasNothing) {
+  says(refusal(R"({"mesh": [["h", 2]], "axes": {"height": "h"}})", 2),
+       {"table.json:",
+        "mesh axis \"h\" has 2 ranks, but the model \"gpt\" has nothing to cut there (\"height\" rests there)",
+        "set its extent to 1"});
+  EXPECT_EQ(refusal(R"({"mesh": [["h", 2]], "axes": {"height": "h", "sequence": "h"}})", 2), "accepted")
+      << "something is cut there";
+}
+TEST(Refusal, NamesAndExtentsOfMeshAxes) {
+  for (const char* name : {"a+b", "*", "a b", "a\\n"})
+    says(refusal(std::string(R"({"mesh": [[")") + name + R"(", 2]], "axes": {"batch": "a"}})", 2),
+         {"a mesh axis is named", "letters, digits"});
+  says(refusal(R"({"mesh": [["a", 4294967296]], "axes": {"batch": "a"}})", 2),
+       {"is 4294967296: it must be from 1 to "});
+  says(refusal(R"({"mesh": [["d", "*"], ["x", 2]], "axes": {"batch": "d", "mlp": "x"}})", 7),
+       {"7 is not a multiple of 2", "use --ranks 6 or 8"});
 }
 TEST(Refusal, ATurnBesideAPassingRowOfHeads) {
   says(refusal(R"({"mesh": [["c", 2]], "axes": {"sequence": "c", "mlp": "c"}, "context": {"attention": "turn"},
