@@ -15,6 +15,7 @@
 // costs.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -78,6 +79,21 @@ struct Attention {
   Key key = 0;
   std::int64_t first_row = 0, first_head = 0, heads_global = 0, q_global = 0, kv_global = 0;
 };
+
+// out = factor·x + amplitude·P, with the sinusoids of Vaswani et al. 2017: P(t, 2i) = sin(t·10000^(-2i/features)),
+// P(t, 2i + 1) = cos of the same, t the position and 2i the global feature. Backward: the same without amplitude.
+struct Sinusoids {
+  double factor = 1, amplitude = 1;
+  std::int64_t first_token = 0, first_feature = 0;  // of this rank's part
+  std::int64_t features = 0;                        // of the whole
+  Jump jump = {};                                   // of the tokens
+};
+// P at a position, of one of so many features.
+inline double sinusoid_at(std::int64_t position, std::int64_t feature, std::int64_t features) {
+  const double angle = static_cast<double>(position) *
+                       std::pow(10000.0, -static_cast<double>(feature - feature % 2) / static_cast<double>(features));
+  return feature % 2 == 0 ? std::sin(angle) : std::cos(angle);
+}
 
 // Rotary positions (Su et al. 2021): pairs (i, i + head/2) of each of `heads` consecutive heads at the front of a group
 // are turned by position * base^(-2i/head).
@@ -181,7 +197,8 @@ class Ops {
   virtual Cost sum_rows(Stream&, const Tensor& out_E, const Tensor& x_RE,
                         Write) const = 0;                                    // bias gradient; out may be wide
   virtual Cost gelu(Stream&, const Tensor& out, const Tensor& x) const = 0;  // x Φ(x), erf form
-  virtual Cost gelu_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x) const = 0;   // dx may be dy
+  virtual Cost gelu_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x) const = 0;  // dx may be dy
+  virtual Cost relu(Stream&, const Tensor& out, const Tensor& x) const = 0;  // its backward stands with those of images
   virtual Cost gated_silu(Stream&, const Tensor& out, const Tensor& gate, const Tensor& up) const = 0;  // silu(gate)·up
   virtual Cost gated_silu_backward(Stream&, const Tensor& dgate, const Tensor& dup, const Tensor& dy,
                                    const Tensor& gate, const Tensor& up) const = 0;
@@ -211,6 +228,10 @@ class Ops {
 
   // ids_BT: i32; token t of every row gets its position, position_of(first, jump, t).
   virtual Cost positions(Stream&, const Tensor& ids_BT, std::int64_t first, const Jump&) const = 0;
+  virtual Cost sinusoids(Stream&, const Tensor& out_BTE /* may be x */, const Tensor& x_BTE,
+                         const Sinusoids&) const = 0;
+  // i32: how many ids of a row are not padding, that is at least 0.
+  virtual Cost row_lengths(Stream&, const Tensor& lengths_B, const Tensor& ids_BT) const = 0;
 
   // out: [rows, q_tokens, groups, queries*head]; log_sum: [rows, groups, queries, q_tokens], log Σ exp of the scaled
   // scores, without dropout, always wide. A query that sees no key gives zeros and -infinity.

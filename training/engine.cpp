@@ -193,10 +193,12 @@ void Engine::rehearse() {
   rehearsal_.blocks_of.resize(parameters_.all().size());
   const MicroBatch micro = feed(std::nullopt, rows_per_micro_batch_, 0, true, 0);
   Flow flow;
+  MicroBatch blind = micro;
+  blind.fields.clear();
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
     rehearsal_.into.push_back(flow);
     rehearsal_.into.back().hidden.numbers = rehearsal_.into.back().memory.numbers = {};
-    Tape tape(context, micro, Purpose::look);
+    Tape tape(context, blocks_[b]->reads_data() ? micro : blind, Purpose::look);
     flow = give(tape, blocks_[b]->forward(tape, take(tape, flow)));
     for (const Parameter* p : tape.note_debts()) {
       auto& users = rehearsal_.blocks_of[number.at(p)];
@@ -237,11 +239,17 @@ MicroBatch Engine::feed(const std::optional<Batch>& read, std::int64_t rows, std
   return micro;
 }
 
-// Only the model's ends look at data.
+// Only stages whose blocks look at data read any.
+bool Engine::reads_data(int chunk) const {
+  const std::vector<int>& own = stages_[static_cast<std::size_t>(chunk)].blocks();
+  return std::any_of(own.begin(), own.end(),
+                     [this](int b) { return blocks_[static_cast<std::size_t>(b)]->reads_data(); });
+}
+
 MicroBatch Engine::next_rows(const Dataset* data, std::int64_t step, const Task& task) {
   HostClock clock(ledger_, "data");
   std::optional<Batch> batch;
-  if (data && at_an_end(run_of(task.chunk))) batch = rows_of(*data, step, task.micro_batch, rows_per_micro_batch_);
+  if (data && reads_data(task.chunk)) batch = rows_of(*data, step, task.micro_batch, rows_per_micro_batch_);
   MicroBatch micro =
       feed(batch, rows_per_micro_batch_, task.micro_batch * rows_per_micro_batch_, true, task.micro_batch);
   micro.step = step;
@@ -444,7 +452,7 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
   for (std::int64_t first = 0; first < windows; first += rows) {
     for (int c = 0; c < plan_.pipeline().chunks; ++c) {
       std::optional<Batch> batch;
-      if (data && at_an_end(run_of(c))) batch = evaluation_batch(*data, first, own);
+      if (data && reads_data(c)) batch = evaluation_batch(*data, first, own);
       const MicroBatch micro = feed(batch, rows, first, false, 0);
       Flow in = take_in(evaluation_context_, run_of(c));
       hand_on(stages_[static_cast<std::size_t>(c)].forward(evaluation_context_, micro, *weights_, std::move(in), 0),

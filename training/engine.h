@@ -75,7 +75,7 @@ class Engine {
   std::int64_t micro_batches() const { return workload_.training.batch_size / rows_per_micro_batch_; }
   Slice own_rows(std::int64_t rows) const;
   int run_of(int chunk) const { return chunk * plan_.stages() + plan_.stage(); }
-  bool at_an_end(int run) const { return run == 0 || run + 1 == static_cast<int>(runs_.size()); }
+  bool reads_data(int chunk) const;
 
   const Workload& workload_;
   const Mesh& mesh_;

@@ -101,6 +101,7 @@ class Tape {
   Var add(Var x, Var y_consumed);
   Var add_bias(Var x_consumed, Var bias);
   Var gelu(Var x);
+  Var relu(Var x_consumed);
   Var gated_silu(Var gate, Var up);
   Var dropout(Var x_consumed, double probability, std::string_view name);
   Var norm(Var x, Var gain, std::optional<Var> bias, NormKind, double epsilon);
@@ -111,6 +112,11 @@ class Tape {
   // Rows of a table by the ids of a field [tokens]; ids outside of it, such as -1, give zeros. May owe.
   Var embedding(Var table, std::string_view field, Dim features);
   Var add_positions(Var x_consumed, Var table);  // row t of the table to every token t
+  // factor·x and the sinusoids of each token's position (kernels/ops.h): addresses, no parameters.
+  Var add_sinusoids(Var x_consumed, double factor);
+  Var scale(Var x_consumed, double factor);  // of tokens
+  // i32 [own rows]: how many ids of a field [tokens] are not padding. For Heads::lengths.
+  Tensor row_lengths(std::string_view field);
   struct Heads {
     std::int64_t queries = 1, head = 0;  // per key/value group; numbers per head
     bool causal = true;
@@ -260,6 +266,7 @@ class Tape {
   void paste_keys(const Tensor& packed, const Tensor& keys, const Attention&, Write);
   Rotary rotary_of(Var packed, const Heads&, double base) const;
   Tensor positions_of(Var x);
+  Var with_sinusoids(Var x_consumed, double factor, double amplitude);
   Tensor own_tokens(const Tensor& held, const Dims& rows, const States&);
 
   Context& context_;

@@ -107,6 +107,36 @@ Var Tape::add_positions(Var x, Var table) {
   return y;
 }
 
+Var Tape::add_sinusoids(Var x, double factor) { return with_sinusoids(x, factor, 1); }
+
+Var Tape::scale(Var x, double factor) { return with_sinusoids(x, factor, 0); }
+
+Var Tape::with_sinusoids(Var x, double factor, double amplitude) {
+  if (where(x, Kind::debt)) refuse("sinusoids upon a debt: settle it first");
+  const Dims d = dims(x);
+  const States s = states(x);
+  const Place tokens = tokens_of(d, s);
+  const Sinusoids spec{factor, amplitude, tokens.first, first_of(d, s, d.back().axis), d.back().extent, tokens.jump};
+  const Tensor out = take(x);
+  context_.ops.sinusoids(context_.stream, out, out, spec);
+  const Var y = put(d, s, out);
+  record(y, [this, x, y, back = Sinusoids{.factor = factor, .amplitude = 0, .features = spec.features}] {
+    Tensor g = std::exchange(value(y).g, {});
+    const Tensor dx = g.sole_owner() ? g : fresh(g.shape(), g.dtype(), End::high);
+    context_.ops.sinusoids(context_.stream, dx, g, back);
+    g = {};
+    contribute(x, dx);
+  });
+  return y;
+}
+
+Tensor Tape::row_lengths(std::string_view field) {
+  const Tensor ids = micro_.field(field);
+  Tensor lengths = fresh({ids.shape()[0]}, DType::i32);
+  context_.ops.row_lengths(context_.stream, lengths, ids);
+  return lengths;
+}
+
 // Where rows are split each rank owns its rows' loss; where only the vocabulary is, all hold the same and the first
 // counts.
 void Tape::cross_entropy(Var logits, std::string_view field, double smoothing) {

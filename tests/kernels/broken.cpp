@@ -84,6 +84,10 @@ Cost BrokenOps::gelu(Stream& stream, const Tensor& out, const Tensor& x) const {
   return spoil({&out}, [&] { return right_.gelu(stream, out, x); });
 }
 
+Cost BrokenOps::relu(Stream& stream, const Tensor& out, const Tensor& x) const {
+  return spoil({&out}, [&] { return right_.relu(stream, out, x); });
+}
+
 Cost BrokenOps::gelu_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x) const {
   return spoil({&dx}, [&] { return right_.gelu_backward(stream, dx, dy, x); });
 }
@@ -216,6 +220,14 @@ Cost BrokenOps::move_block(Stream& stream, const Tensor& out, const Tensor& in, 
 
 Cost BrokenOps::positions(Stream& stream, const Tensor& ids, std::int64_t first, const Jump& jump) const {
   return spoil({&ids}, [&] { return right_.positions(stream, ids, first, jump); });
+}
+
+Cost BrokenOps::sinusoids(Stream& stream, const Tensor& out, const Tensor& x, const Sinusoids& how) const {
+  return spoil({&out}, [&] { return right_.sinusoids(stream, out, x, how); });
+}
+
+Cost BrokenOps::row_lengths(Stream& stream, const Tensor& lengths, const Tensor& ids) const {
+  return spoil({&lengths}, [&] { return right_.row_lengths(stream, lengths, ids); });
 }
 
 Cost BrokenOps::sum_of_squares(Stream& stream, const Tensor& sum, const Tensor& x) const {

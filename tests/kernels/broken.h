@@ -53,6 +53,7 @@ class BrokenOps : public Ops {
   Cost add_bias(Stream&, const Tensor& out, const Tensor& x, const Tensor& bias) const override;
   Cost sum_rows(Stream&, const Tensor& out, const Tensor& x, Write) const override;
   Cost gelu(Stream&, const Tensor& out, const Tensor& x) const override;
+  Cost relu(Stream&, const Tensor& out, const Tensor& x) const override;
   Cost gelu_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x) const override;
   Cost gated_silu(Stream&, const Tensor& out, const Tensor& gate, const Tensor& up) const override;
   Cost gated_silu_backward(Stream&, const Tensor& dgate, const Tensor& dup, const Tensor& dy, const Tensor& gate,
@@ -91,6 +92,8 @@ class BrokenOps : public Ops {
                               const Tensor& sums, const Tensor& labels, const CrossEntropy&) const override;
   Cost convert(Stream&, const Tensor& out, const Tensor& in) const override;
   Cost positions(Stream&, const Tensor& ids, std::int64_t first, const Jump&) const override;
+  Cost sinusoids(Stream&, const Tensor& out, const Tensor& x, const Sinusoids&) const override;
+  Cost row_lengths(Stream&, const Tensor& lengths, const Tensor& ids) const override;
   Cost conv(Stream&, const Tensor& out, const Tensor& x, const Tensor& w, const Conv&) const override;
   Cost conv_backward_input(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& w, const Conv&,
                            Write) const override;

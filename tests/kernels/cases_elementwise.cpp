@@ -98,6 +98,15 @@ void run_gelu(Bench& b, const Numbers& x) {
   b.result("in place", in, kTolerance);
 }
 
+void run_relu(Bench& b, const Numbers& x) {
+  const Shape shape{static_cast<std::int64_t>(x.size())};
+  const Tensor in = b.put(shape, x), out = b.unset(shape);
+  b.bill(b.ops().relu(b.stream(), out, in));
+  b.result("out", out, 1e-7);
+  b.bill(b.ops().relu(b.stream(), in, in));
+  b.result("in place", in, 1e-7);
+}
+
 void run_gelu_backward(Bench& b, const Numbers& x) {
   const Shape shape{static_cast<std::int64_t>(x.size())};
   const Tensor in = b.put(shape, x), dy = b.normal(shape), dx = b.unset(shape);
@@ -130,6 +139,7 @@ void run_gated_backward(Bench& b, const Numbers& gate_numbers) {
 
 void add_curves(std::vector<OpCase>& cases) {
   const std::pair<const char*, void (*)(Bench&, const Numbers&)> ops[] = {{"gelu", run_gelu},
+                                                                          {"relu", run_relu},
                                                                           {"gelu_backward", run_gelu_backward},
                                                                           {"gated_silu", run_gated},
                                                                           {"gated_silu_backward", run_gated_backward}};

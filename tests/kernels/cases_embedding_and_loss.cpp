@@ -46,6 +46,39 @@ void add_embedding(std::vector<OpCase>& cases) {
                        }});
 }
 
+void add_sinusoids(std::vector<OpCase>& cases) {
+  const std::pair<const char*, std::pair<Shape, Sinusoids>> some[] = {
+      {"whole", {{3, 7, 8}, {.factor = 2.5, .features = 8}}},
+      {"an odd number of features", {{2, 5, 7}, {.factor = 0.5, .features = 7}}},
+      {"a part of the features", {{2, 4, 70}, {.first_feature = 3, .features = 80}}},
+      {"a part of the tokens", {{2, 6, 10}, {.first_token = 4, .features = 10, .jump = {.after = 3, .by = 9}}}},
+      {"backward", {{3, 7, 9}, {.factor = 3, .amplitude = 0, .features = 9}}},
+      {"far away", {{1, 2, 130}, {.amplitude = 0.5, .first_token = 4000, .features = 130}}}};
+  for (const auto& [name, what] : some)
+    cases.push_back({"sinusoids", fmt::format("sinusoids {}", name), [shape = what.first, how = what.second](Bench& b) {
+                       const Tensor none = b.unset({0, shape[1], shape[2]});
+                       b.bill(b.ops().sinusoids(b.stream(), none, none, how));
+                       const Tensor x = b.normal(shape), out = b.unset(shape);
+                       b.bill(b.ops().sinusoids(b.stream(), out, x, how));
+                       b.result("out", out, kTolerance);
+                       b.bill(b.ops().sinusoids(b.stream(), x, x, how));
+                       b.result("in place", x, kTolerance);
+                     }});
+}
+
+void add_row_lengths(std::vector<OpCase>& cases) {
+  for (const auto& [rows, tokens] : {std::pair{1, 1}, std::pair{7, 5}, std::pair{3, 130}, std::pair{130, 9}})
+    cases.push_back(
+        {"row_lengths", fmt::format("row_lengths {} x {}", rows, tokens), [rows = rows, tokens = tokens](Bench& b) {
+           const Tensor none = b.put_ids({0, tokens}, {}), no_lengths = b.unset({0}, DType::i32);
+           b.bill(b.ops().row_lengths(b.stream(), no_lengths, none));
+           const Tensor ids = b.put_ids({rows, tokens}, b.ids(rows * tokens, -1, 2));
+           const Tensor lengths = b.unset({rows}, DType::i32);
+           b.bill(b.ops().row_lengths(b.stream(), lengths, ids));
+           b.result("lengths", lengths, 0);
+         }});
+}
+
 void add_positions(std::vector<OpCase>& cases) {
   const std::tuple<std::int64_t, std::int64_t, Jump> some[] = {{7, 1000, {}},
                                                                {64, 500, {}},
@@ -184,6 +217,8 @@ void add_cross_entropy(std::vector<OpCase>& cases) {
 void add_embedding_and_loss_cases(std::vector<OpCase>& cases) {
   add_embedding(cases);
   add_positions(cases);
+  add_sinusoids(cases);
+  add_row_lengths(cases);
   add_cross_entropy(cases);
 }
 

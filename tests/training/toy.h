@@ -38,6 +38,10 @@ Workload workload(const std::vector<std::pair<std::string, Json>>& model = {},
 Workload images(const std::vector<std::pair<std::string, Json>>& model = {},
                 const std::vector<std::pair<std::string, Json>>& training = {});
 
+// An encoder-decoder under the same training: 2 + 2 layers of the toy GPT's width, sources of 16 words, targets of 8.
+Workload translation(const std::vector<std::pair<std::string, Json>>& model = {},
+                     const std::vector<std::pair<std::string, Json>>& training = {});
+
 // Where a test may put its hand in.
 struct Hooks {
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> world;
