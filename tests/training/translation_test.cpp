@@ -13,6 +13,7 @@
 #include "parallelism/world.h"
 #include "tests/refusal.h"
 #include "tests/training/context_layouts.h"
+#include "tests/training/faulty_communicator.h"
 #include "tests/training/toy.h"
 #include "tests/training/translation_layouts.h"
 
@@ -74,7 +75,26 @@ TEST_P(LawOfTranslation, OneStepInF32) {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, LawOfTranslation, ::testing::ValuesIn(toy::kLayouts), kName);
 INSTANTIATE_TEST_SUITE_P(Stores, LawOfTranslation, ::testing::ValuesIn(toy::kStores), kName);
-INSTANTIATE_TEST_SUITE_P(Contexts, LawOfTranslation, ::testing::ValuesIn(toy::kContextLayouts), kName);
+// What is dropped inside of an MLP must know its positions: three runs of them are too many.
+bool dealt_out_in_three_runs(const Layout& layout) { return layout.name == "gather2_words"; }
+
+std::vector<Layout> contexts() {
+  std::vector<Layout> found = toy::kContextLayouts;
+  std::erase_if(found, dealt_out_in_three_runs);
+  found.push_back({"gather2_words_plain", 2,
+                   R"({"mesh": [["c", 2]], "axes": {"sequence": "c", "mlp": "c", "vocab": "c"},
+                       "context": {"balanced": false}})"});
+  return found;
+}
+INSTANTIATE_TEST_SUITE_P(Contexts, LawOfTranslation, ::testing::ValuesIn(contexts()), kName);
+
+TEST(DropoutInAnMlp, RefusesThreeRunsOfPositions) {
+  const auto at = std::find_if(toy::kContextLayouts.begin(), toy::kContextLayouts.end(), dealt_out_in_three_runs);
+  ASSERT_NE(at, toy::kContextLayouts.end());
+  says(message_of([&] { toy::train(toy::translation(), at->table, at->ranks, 1); }),
+       {"mlp.up", "3 runs of tokens", "\"balanced\": false"});
+  EXPECT_EQ(differs(toy::translation({{"activation_dropout", 0}}), *at, 1, toy::kF64), "");
+}
 
 // Micro-batches of two rows a rank, as many as stages want.
 class LawOfTranslationInStages : public ::testing::TestWithParam<Layout> {};
@@ -98,6 +118,28 @@ TEST_P(LawOfTranslationInStages, BillsAndMemoryAreThoseOfTheFormulaAndTheForecas
 INSTANTIATE_TEST_SUITE_P(Stacks, LawOfTranslationInStages, ::testing::ValuesIn(toy::kStacks), kName);
 INSTANTIATE_TEST_SUITE_P(Pipelines, LawOfTranslationInStages, ::testing::ValuesIn(toy::kPipelines), kName);
 INSTANTIATE_TEST_SUITE_P(Interleaved, LawOfTranslationInStages, ::testing::ValuesIn(toy::kInterleaved), kName);
+
+// Of four stages three own the table: the first, the last, and the one that ends the encoder. They sum its gradient.
+TEST(TableOfThreeStages, IsNoticedWhereItsGradientIsNotTheSum) {
+  const auto w = toy::translation({}, {{"micro_batch", 2}});
+  const auto serial = toy::train(toy::translation(), kSerial, 1, 1);
+  const char* table = R"({"mesh": [["pipe", 4]], "axes": {}, "pipeline": {"axis": "pipe"}})";
+  const auto noticed = [&](const MessageFault& fault) {
+    toy::Hooks hooks;
+    hooks.world = [&](std::unique_ptr<Communicator> right) {
+      return std::make_unique<FaultyCommunicator>(std::move(right), fault);
+    };
+    try {
+      return toy::difference(serial, toy::train(w, table, 4, 1, "reference", hooks), toy::kF64);
+    } catch (const Error& e) {
+      return std::string(e.what());  // replicas that no longer agree
+    }
+  };
+  using Effect = MessageFault::Effect;
+  EXPECT_EQ(noticed({"none", "pipe", Effect::left_out}), "");
+  for (const Effect effect : {Effect::left_out, Effect::paid_twice})
+    EXPECT_NE(noticed({"all_reduce", "pipe", effect, 13 * 8}), "");
+}
 
 // Sources and targets of lengths that do not divide; a rank may have no token of one of them.
 TEST(UnevenSequences, EqualTheSerialRun) {
