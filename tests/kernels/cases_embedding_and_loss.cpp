@@ -67,7 +67,8 @@ void add_sinusoids(std::vector<OpCase>& cases) {
 }
 
 void add_row_lengths(std::vector<OpCase>& cases) {
-  for (const auto& [rows, tokens] : {std::pair{1, 1}, std::pair{7, 5}, std::pair{3, 130}, std::pair{130, 9}})
+  for (const auto& [rows, tokens] :
+       {std::pair{1, 300}, std::pair{7, 250}, std::pair{3, 1030}, std::pair{130, 201}, std::pair{2, 333}})
     cases.push_back(
         {"row_lengths", fmt::format("row_lengths {} x {}", rows, tokens), [rows = rows, tokens = tokens](Bench& b) {
            const Tensor none = b.put_ids({0, tokens}, {}), no_lengths = b.unset({0}, DType::i32);
