@@ -16,7 +16,9 @@
 
 #include "benchmarks/harness/text.h"
 #include "core/build.h"
+#include "core/error.h"
 #include "core/json.h"
+#include "parallelism/links.h"
 
 namespace quadrille {
 
@@ -113,6 +115,19 @@ CLI::Validator some() {
   return CLI::Validator([](std::string& word) { return std::string(word.empty() ? "is empty" : ""); }, "");
 }
 
+CLI::Validator links() {
+  return CLI::Validator(
+      [](std::string& word) -> std::string {
+        try {
+          links_from_text(word);
+          return {};
+        } catch (const Error& error) {
+          return error.what();
+        }
+      },
+      "");
+}
+
 CLI::Validator real(bool zero_too) {
   return CLI::Validator(
       [zero_too](std::string& word) -> std::string {
@@ -181,8 +196,7 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
   app.add_option("suite", run.suite, "suite by name (quadrille list) or a .json file")->required();
   app.add_option("--strategy", run.strategy,
                  "strategy by name or a .json file [suite's own; else serial, or data for several ranks]");
-  app.add_option("--ranks", run.ranks, "how many ranks [1, or what the launcher started]")
-      ->check(CLI::Range(1, 1 << 24));
+  app.add_option("--ranks", run.ranks, "how many ranks [1, or what the launcher started]")->check(whole(1, 1 << 24));
   app.add_option("--backend", run.backend, "how ranks compute: cpu, cuda or reference [cpu]");
   app.add_option("--steps", run.steps, "stop after so many steps (training.steps); the rate decays as in the whole run")
       ->check(whole(1));
@@ -193,7 +207,11 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
   if (plan) return;
   app.add_option("--world", run.world, "threads or mpi [mpi under a launcher, else threads]");
   app.add_option("--threads", run.threads, "threads of each rank [usable cores / ranks of a host]")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(whole(1, 1 << 20));
+  app.add_option("--data-threads", run.data_threads,
+                 "threads beside each rank that read the rows of coming steps; 0: the rank reads them itself")
+      ->check(whole(0, 1 << 10))
+      ->capture_default_str();
   app.add_option("--runs", run.runs, "so many runs with different seeds (run.runs)")->check(whole(1, 10000));
   app.add_option("--max-minutes", run.max_minutes,
                  "stop after so long, looked at between steps and evaluations (run.max_minutes)")
@@ -203,6 +221,9 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
       ->capture_default_str();
   app.add_option("--out", run.out, "folder for log and record, new or empty [runs/SUITE-TIME]");
   app.add_option("--trace", run.trace, "write every op and message of all ranks to this file (Chrome trace format)");
+  app.add_option("--dump-samples", run.dump_samples,
+                 "write which samples each rank takes up in training to this file: JSON lines, one a rank, step and "
+                 "micro-batch, with epochs and numbers of the samples; kept in memory until the run ends");
   app.add_option("--check-replicas", run.check_replicas,
                  "compare what several ranks hold alike after every so many steps, and name the tensor that drifts")
       ->check(whole(1));
@@ -210,7 +231,8 @@ void add_run_options(CLI::App& app, RunOptions& run, bool plan) {
                  "BYTES_PER_S[,SECONDS]: slow every message down to links of this bandwidth and latency (0 if left "
                  "out); evidence is then "
                  "\"emulated\", never a timed claim")
-      ->check(some());
+      ->check(some())
+      ->check(links());
   add_gpu_options(app, run.gpus);
   app.add_flag("--dry-run", run.dry_run,
                "print the resolved suite with the origin of each value, and the plan; train nothing");
@@ -240,8 +262,7 @@ void add_check(CLI::App& app, CheckOptions& check) {
   app.add_flag("--layouts", check.layouts, "every mesh of the ranks against the serial run, in every number")
       ->required();
   app.add_option("model", check.model, "which model (quadrille list models)")->capture_default_str();
-  app.add_option("--ranks", check.ranks, "how many ranks [4, or what the launcher started]")
-      ->check(CLI::Range(1, 4096));
+  app.add_option("--ranks", check.ranks, "how many ranks [4, or what the launcher started]")->check(whole(1, 256));
   app.add_flag("--all", check.all, "every combination of choices; without it every pair of them occurs at least once");
   app.add_option("--first", check.first,
                  "only so many of these layouts: each brings as many new pairs as one can, so the first bring most")
@@ -251,7 +272,7 @@ void add_check(CLI::App& app, CheckOptions& check) {
                  "of these layouts every N-th from the K-th on, as K/N: several programs share the work");
   app.add_option("--steps", check.steps,
                  "steps of AdamW whose losses are compared, after the one step whose every number is")
-      ->check(CLI::Range(1, 1000))
+      ->check(whole(1, 1000))
       ->capture_default_str();
   app.add_option("--backend", check.backend, "how ranks compute in f32, and in f64 if it can; else reference does")
       ->capture_default_str();
@@ -361,6 +382,9 @@ Options read_options(int count, const char* const* words) {
     app.parse(count, words);
     if (compare->parsed() && options.compare.published == !options.compare.second.empty())
       throw CLI::ValidationError("compare", "wanted two records, or one and --published");
+    if (options.run.dry_run && !options.run.dump_samples.empty())
+      throw CLI::ValidationError("--dump-samples",
+                                 "tells what ranks took up in training, and a dry run trains nothing: leave one out");
   } catch (const CLI::Success& answer) {  // help and version
     std::ostringstream text, none;
     app.exit(answer, text, none);

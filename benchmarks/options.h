@@ -34,8 +34,9 @@ struct RunOptions {
   std::vector<std::string> set;  // KEY=VALUE
   double timeout_seconds = 60;
   std::int64_t check_replicas = 0;  // compare replicated tensors after every so many steps; 0: never
-  std::string out, data = "data", trace;
-  std::string links;  // "BYTES_PER_S,SECONDS": emulate links of this bandwidth and latency; empty: none
+  std::string out, data = "data", trace, dump_samples;
+  int data_threads = 1;  // of each rank, beside it
+  std::string links;     // "BYTES_PER_S,SECONDS": emulate links of this bandwidth and latency; empty: none
   DeviceOptions gpus;
   bool dry_run = false, allow_singleton = false, oversubscribe = false;
 };

@@ -61,7 +61,8 @@ std::string shard_text(const Experiment& experiment, const std::vector<MeshAxis>
     for (const std::string& name : mesh_axes_of(experiment.workload.strategy, axis))
       over += (over.empty() ? "" : "+") + name;
     if (const int replicas = key_value_replicas(experiment); name == "kv_heads" && replicas > 1) {
-      table.row({name, text_grouped(extent), over, fmt::format("1, the same on {} ranks", replicas)});
+      table.row({name, text_grouped(extent), over.empty() ? "nothing at rest" : over,
+                 fmt::format("1, the same on {} ranks", replicas)});
       continue;
     }
     const std::int64_t most = part({0, extent}, parts, 0).count, least = part({0, extent}, parts, parts - 1).count;
@@ -161,7 +162,8 @@ int plan_command(const RunOptions& options) {
   RunOptions planned = options;
   planned.dry_run = true;
   if (!options.world.empty()) world_named(options.world);  // throws when there is none of this name
-  const int ranks = options.ranks.value_or(options.world == "mpi" ? launcher_from_environment().ranks : 1);
+  if (!speaks_for_launcher()) return exit_code::kGood;     // one of its processes is enough
+  const int ranks = options.ranks.value_or(options.world == "threads" ? 1 : launcher_from_environment().ranks);
   Experiment experiment = resolve(planned, ranks, options.world.empty() ? "threads" : options.world);
   experiment.workload.threads = options.threads.value_or(1);
   const Backend& backend = backend_named(experiment.backend);

@@ -12,7 +12,6 @@
 #include "benchmarks/harness/text.h"
 #include "core/error.h"
 #include "kernels/backend.h"
-#include "parallelism/links.h"
 #include "parallelism/world.h"
 
 namespace quadrille {
@@ -48,7 +47,6 @@ int run_command(const RunOptions& options, const RunClock& clock, std::atomic<bo
           "--links slows messages of the host down; those between GPUs travel in the order of streams, so leave it out "
           "with --backend {}",
           backend.name);
-  if (!options.links.empty()) links_from_text(options.links);
   if (!options.out.empty()) refuse_used_folder(options.out);
 
   WorldOptions ranks;

@@ -52,6 +52,13 @@ std::string Shape::text() const {
   return out + "]";
 }
 
+std::int64_t counted_together(std::initializer_list<std::int64_t> counts) {
+  std::int64_t sum = 0;
+  for (const std::int64_t n : counts)
+    require(!__builtin_add_overflow(sum, n, &sum), "the numbers of all tensors are more than 64 bits can count");
+  return sum;
+}
+
 std::int64_t bytes_of(const Shape& shape, DType dtype) {
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(shape.count(), size_of(dtype), &bytes))

@@ -57,7 +57,8 @@ class Shape {
   int rank_ = 0;
 };
 
-std::int64_t bytes_of(const Shape&, DType);  // throws Error beyond 64 bits
+std::int64_t bytes_of(const Shape&, DType);                          // throws Error beyond 64 bits
+std::int64_t counted_together(std::initializer_list<std::int64_t>);  // the sum; throws Error beyond 64 bits
 
 // Memory with an owner. Devices and arenas derive from it; the destructor returns the memory.
 class Storage {

@@ -11,23 +11,6 @@
 namespace quadrille {
 namespace {
 
-Batch room_for(const Dataset& data, Slice rows) {
-  require(rows.first >= 0 && rows.count >= 0, "rows [{}, {}) of a batch: both ends must be 0 or more", rows.first,
-          rows.end());
-  Batch batch;
-  batch.first_row = rows.first;
-  batch.rows = rows.count;
-  for (Field& field : data.fields()) {
-    const auto count = static_cast<std::size_t>(rows.count * field.shape.count());
-    require(field.type == DType::i32 || field.type == DType::f32, "field \"{}\" of a row is {}: wanted i32 or f32",
-            field.name, name_of(field.type));
-    FieldRows& made = batch.fields.emplace_back();
-    field.type == DType::i32 ? made.integers.resize(count) : made.numbers.resize(count);
-    made.field = std::move(field);
-  }
-  return batch;
-}
-
 std::size_t find(const std::vector<FieldRows>& all, std::string_view name, DType type) {
   Fields known;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -79,40 +62,82 @@ Sample training_sample(std::int64_t size, std::uint64_t seed, std::int64_t n) {
   return {epoch, Permutation(key, size)(n % size)};
 }
 
-Batch training_batch(const Dataset& data, std::uint64_t seed, std::int64_t step, std::int64_t batch_size, Slice rows) {
+std::vector<Sample> training_samples(std::int64_t size, std::uint64_t seed, std::int64_t step, std::int64_t batch_size,
+                                     Slice rows) {
   require(step >= 0 && batch_size > 0, "training step {} with {} rows: wanted step >= 0 and at least one row", step,
           batch_size);
   require(rows.first >= 0 && rows.count >= 0 && rows.end() <= batch_size,
           "rows [{}, {}) of a training step that has rows [0, {})", rows.first, rows.end(), batch_size);
   require(step <= (std::numeric_limits<std::int64_t>::max() - batch_size) / batch_size,
           "step {} x {} rows is beyond 64 bits", step, batch_size);
-  Batch batch = room_for(data, rows);
-  for (std::int64_t row = 0; row < rows.count; ++row) {
-    const Sample sample = training_sample(data.size(), seed, step * batch_size + rows.first + row);
-    data.read(sample.epoch, sample.index, Row(batch, row));
+  std::vector<Sample> samples;
+  samples.reserve(static_cast<std::size_t>(rows.count));
+  for (std::int64_t row = rows.first; row < rows.end(); ++row)
+    samples.push_back(training_sample(size, seed, step * batch_size + row));
+  return samples;
+}
+
+std::vector<Sample> evaluation_samples(std::int64_t size, std::int64_t first_sample, Slice rows) {
+  require(first_sample >= 0 && rows.first >= 0 && rows.count >= 0,
+          "evaluation from sample {}, rows [{}, {}): wanted 0 or more", first_sample, rows.first, rows.end());
+  std::vector<Sample> samples;
+  samples.reserve(static_cast<std::size_t>(rows.count));
+  for (std::int64_t sample = first_sample + rows.first; sample < first_sample + rows.end(); ++sample)
+    samples.push_back({0, sample < size ? sample : -1});
+  return samples;
+}
+
+Batch room_for_rows(const Dataset& data, std::int64_t rows) {
+  require(rows >= 0, "a batch of {} rows: wanted 0 or more", rows);
+  Batch batch;
+  batch.rows = rows;
+  batch.samples.resize(static_cast<std::size_t>(rows));
+  for (Field& field : data.fields()) {
+    const auto count = static_cast<std::size_t>(rows * field.shape.count());
+    require(field.type == DType::i32 || field.type == DType::f32, "field \"{}\" of a row is {}: wanted i32 or f32",
+            field.name, name_of(field.type));
+    FieldRows& made = batch.fields.emplace_back();
+    field.type == DType::i32 ? made.integers.resize(count) : made.numbers.resize(count);
+    made.field = std::move(field);
   }
   return batch;
+}
+
+void assign_samples(Batch& batch, std::int64_t first_row, std::vector<Sample> samples) {
+  require(static_cast<std::int64_t>(samples.size()) == batch.rows, "{} samples for {} rows", samples.size(),
+          batch.rows);
+  batch.first_row = first_row;
+  batch.padded_rows = std::ranges::count(samples, -1, &Sample::index);
+  batch.samples = std::move(samples);
+}
+
+void read_row(const Dataset& data, Batch& batch, std::int64_t row) {
+  const Sample& sample = batch.samples[static_cast<std::size_t>(row)];
+  if (sample.index < 0)
+    Row(batch, row).pad();
+  else
+    data.read(sample.epoch, sample.index, Row(batch, row));
+}
+
+namespace {
+Batch read_all(const Dataset& data, std::int64_t first_row, std::vector<Sample> samples) {
+  Batch batch = room_for_rows(data, static_cast<std::int64_t>(samples.size()));
+  assign_samples(batch, first_row, std::move(samples));
+  for (std::int64_t row = 0; row < batch.rows; ++row) read_row(data, batch, row);
+  return batch;
+}
+}  // namespace
+
+Batch training_batch(const Dataset& data, std::uint64_t seed, std::int64_t step, std::int64_t batch_size, Slice rows) {
+  return read_all(data, rows.first, training_samples(data.size(), seed, step, batch_size, rows));
 }
 
 Batch evaluation_batch(const Dataset& data, std::int64_t first_sample, Slice rows) {
-  require(first_sample >= 0, "evaluation from sample {}: wanted 0 or more", first_sample);
-  Batch batch = room_for(data, rows);
-  for (std::int64_t row = 0; row < rows.count; ++row) {
-    const std::int64_t sample = first_sample + rows.first + row;
-    if (sample < data.size()) {
-      data.read(0, sample, Row(batch, row));
-    } else {
-      Row(batch, row).pad();
-      ++batch.padded_rows;
-    }
-  }
-  return batch;
+  return read_all(data, rows.first, evaluation_samples(data.size(), first_sample, rows));
 }
 
 Batch single_sample(const Dataset& data, std::int64_t epoch, std::int64_t index) {
-  Batch batch = room_for(data, {0, 1});
-  data.read(epoch, index, Row(batch, 0));
-  return batch;
+  return read_all(data, 0, {{epoch, index}});
 }
 
 void require_one_batch(const Dataset& data, std::int64_t batch_size) {

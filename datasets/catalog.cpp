@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "datasets/bert.h"
 #include "datasets/images.h"
+#include "datasets/jpeg_folders.h"
 #include "datasets/pairs.h"
 #include "datasets/synthetic.h"
 #include "datasets/synthetic_images.h"
@@ -28,11 +29,14 @@ constexpr auto kSynthetic = [](const Json& config, std::int64_t tokens, const st
 constexpr auto kImages = [](const Json& config, std::int64_t, const std::string& data_root) {
   return open_images(config, data_root);
 };
+constexpr auto kJpegFolders = [](const Json& config, std::int64_t, const std::string& data_root) {
+  return open_jpeg_folders(config, data_root);
+};
 constexpr auto kSyntheticImages = [](const Json& config, std::int64_t, const std::string&) {
   return open_synthetic_images(config);
 };
 
-constexpr std::array<Source, 11> kSources = {{{"text", true, open_text},
+constexpr std::array<Source, 12> kSources = {{{"text", true, open_text},
                                               {"synthetic", true, kSynthetic},
                                               {"llmc", true, open_token_files},
                                               {"megatron", true, open_token_files},
@@ -42,6 +46,7 @@ constexpr std::array<Source, 11> kSources = {{{"text", true, open_text},
                                               {"pairs", true, open_pairs},
                                               {"idx", false, kImages},
                                               {"cifar10", false, kImages},
+                                              {"jpeg_folders", false, kJpegFolders},
                                               {"synthetic_images", false, kSyntheticImages}}};
 
 }  // namespace

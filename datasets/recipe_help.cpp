@@ -92,9 +92,8 @@ void pair_up(const std::string& english, const std::string& german, std::set<Pai
   for (std::size_t i = 0; i < first.size(); ++i) add(first[i], second[i]);
 }
 
-std::map<std::string, std::string> split(const std::set<Pair>& pairs) {
-  std::map<std::string, std::string> files = {
-      {"train.tsv", ""}, {"valid.tsv", ""}, {"test.tsv", ""}, {"test.en.txt", ""}, {"test.de.txt", ""}};
+MadeFiles split(const std::set<Pair>& pairs) {
+  MadeFiles files = {{"train.tsv", ""}, {"valid.tsv", ""}, {"test.tsv", ""}, {"test.en.txt", ""}, {"test.de.txt", ""}};
   std::vector<std::pair<Pair, int>> held;
   std::set<std::string> sources;
   for (const Pair& pair : pairs) {
@@ -117,7 +116,7 @@ std::map<std::string, std::string> split(const std::set<Pair>& pairs) {
   return files;
 }
 
-std::map<std::string, std::string> make(const std::vector<PackedFiles>& packed) {
+MadeFiles make(const std::vector<PackedFiles>& packed) {
   const auto english = pages_by_name(packed[0], "en-US"), german = pages_by_name(packed[1], "de");
   std::set<Pair> pairs;
   std::size_t aligned = 0;

@@ -45,6 +45,10 @@ inline Cost bill_relu(const Tensor& out, const Tensor& x) { return traffic(bytes
 inline Cost bill_gelu_backward(const Tensor& dx, const Tensor& dy, const Tensor& x) {
   return traffic(bytes_of({&dx, &dy, &x}));
 }
+inline Cost bill_tanh(const Tensor& out, const Tensor& x) { return traffic(bytes_of({&out, &x})); }
+inline Cost bill_tanh_backward(const Tensor& dx, const Tensor& dy, const Tensor& y) {
+  return traffic(bytes_of({&dx, &dy, &y}));
+}
 inline Cost bill_gated_silu(const Tensor& out, const Tensor& gate, const Tensor& up) {
   return traffic(bytes_of({&out, &gate, &up}));
 }
@@ -57,6 +61,9 @@ inline Cost bill_dropout(const Tensor& out, const Tensor& x) { return traffic(by
 inline Cost bill_positions(const Tensor& ids) { return traffic(bytes_of({&ids})); }
 inline Cost bill_sinusoids(const Tensor& out, const Tensor& x) { return traffic(bytes_of({&out, &x})); }
 inline Cost bill_row_lengths(const Tensor& lengths, const Tensor& ids) { return traffic(bytes_of({&lengths, &ids})); }
+inline Cost bill_rows_of_places(const Tensor& rows, const Tensor& places) {
+  return traffic(bytes_of({&rows, &places}));
+}
 
 inline Cost bill_norm_sums(const Tensor& sums, const Tensor& x) { return traffic(bytes_of({&sums, &x})); }
 inline Cost bill_norm(const Tensor& out, const Tensor& x, const Tensor& sums, const Tensor& gain, const Tensor& bias) {
@@ -174,8 +181,8 @@ inline Cost bill_count_correct(const Tensor& correct, const Tensor& matches, con
   return traffic(2 * bytes_of({&correct}) + bytes_of({&matches, &labels}));
 }
 inline Cost bill_cross_entropy_backward(const Tensor& dlogits, const Tensor& logits, const Tensor& max,
-                                        const Tensor& sums, const Tensor& labels) {
-  return traffic(bytes_of({&dlogits, &logits, &max, &sums, &labels}));
+                                        const Tensor& sums, const Tensor& labels, const Tensor& counts) {
+  return traffic(bytes_of({&dlogits, &logits, &max, &sums, &labels, &counts}));
 }
 
 // Every output pixel and channel has a window of products.

@@ -95,6 +95,18 @@ void check_gelu_backward(const Stream& stream, const Tensor& dx, const Tensor& d
   check.apart_or_same({"dx", dx}, {{"dy", dy}, {"x", x}});
 }
 
+void check_tanh(const Stream& stream, const Tensor& out, const Tensor& x) {
+  const Check check("tanh", stream);
+  check.alike({{"out", out}, {"x", x}});
+  check.apart_or_same({"out", out}, {{"x", x}});
+}
+
+void check_tanh_backward(const Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& y) {
+  const Check check("tanh_backward", stream);
+  check.alike({{"dx", dx}, {"dy", dy}, {"y", y}});
+  check.apart_or_same({"dx", dx}, {{"dy", dy}, {"y", y}});
+}
+
 void check_gated_silu(const Stream& stream, const Tensor& out, const Tensor& gate, const Tensor& up) {
   const Check check("gated_silu", stream);
   check.alike({{"out", out}, {"gate", gate}, {"up", up}});
@@ -250,6 +262,21 @@ void check_sinusoids(const Stream& stream, const Tensor& out, const Tensor& x, c
              fmt::format("{} and {}", how.factor, how.amplitude));
   check.positions("tokens", how.first_token, how.jump, x.shape()[1], std::numeric_limits<std::int32_t>::max());
   check.part("features", how.first_feature, x.shape()[2], how.features);
+}
+
+Extents check_rows_of_places(const Stream& stream, const Tensor& rows, const Tensor& places, std::int64_t tokens,
+                             std::int64_t first, const Jump& jump) {
+  const Check check("rows_of_places", stream);
+  check.type(DType::i32, {{"rows", rows}, {"places", places}});
+  check.same_shape({"rows", rows}, {"places", places});
+  check.that(places.shape().rank() == 2, "two dims: rows, places", places.shape().text());
+  const Extents e = check.matrix({"places", places});
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  check.positions("tokens", first, jump, tokens, kMost);
+  check.that(tokens == 0 || e.rows <= kMost / tokens, "tokens that an i32 can number",
+             fmt::format("{} rows of {}", e.rows, tokens));
+  check.apart({"rows", rows}, {{"places", places}});
+  return e;
 }
 
 Extents check_row_lengths(const Stream& stream, const Tensor& lengths, const Tensor& ids) {
@@ -433,13 +460,18 @@ std::int64_t check_count_correct(const Stream& stream, const Tensor& correct, co
 }
 
 Extents check_cross_entropy_backward(const Stream& stream, const Tensor& dlogits, const Tensor& logits,
-                                     const Tensor& max, const Tensor& sums, const Tensor& labels,
+                                     const Tensor& max, const Tensor& sums, const Tensor& labels, const Tensor& counts,
                                      const CrossEntropy& how) {
   const Check check("cross_entropy_backward", stream);
   check.alike({{"logits", logits}, {"dlogits", dlogits}});
   const Extents e = check.matrix({"logits", logits});
   check_row_facts(check, max, sums, labels, e.rows);
   check_vocabulary(check, how, e.columns);
+  if (counts) {
+    check.type(DType::f64, {{"counts", counts}});
+    check.count({"counts", counts}, 2, "two counts");
+    check.apart({"dlogits", dlogits}, {{"counts", counts}});
+  }
   check.apart_or_same({"dlogits", dlogits}, {{"logits", logits}});
   check.apart({"dlogits", dlogits}, {{"max", max}, {"sums", sums}, {"labels", labels}});
   return e;

@@ -31,6 +31,8 @@ Extents check_sum_rows(const Stream&, const Tensor& out, const Tensor& x);
 void check_gelu(const Stream&, const Tensor& out, const Tensor& x);
 void check_relu(const Stream&, const Tensor& out, const Tensor& x);
 void check_gelu_backward(const Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x);
+void check_tanh(const Stream&, const Tensor& out, const Tensor& x);
+void check_tanh_backward(const Stream&, const Tensor& dx, const Tensor& dy, const Tensor& y);
 void check_gated_silu(const Stream&, const Tensor& out, const Tensor& gate, const Tensor& up);
 void check_gated_silu_backward(const Stream&, const Tensor& dgate, const Tensor& dup, const Tensor& dy,
                                const Tensor& gate, const Tensor& up);
@@ -55,6 +57,8 @@ Extents check_embedding_backward(const Stream&, const Tensor& dtable, const Tens
 Extents check_positions(const Stream&, const Tensor& ids, std::int64_t first, const Jump&);
 void check_sinusoids(const Stream&, const Tensor& out, const Tensor& x, const Sinusoids&);
 Extents check_row_lengths(const Stream&, const Tensor& lengths, const Tensor& ids);
+Extents check_rows_of_places(const Stream&, const Tensor& rows, const Tensor& places, std::int64_t tokens,
+                             std::int64_t first, const Jump&);
 
 void check_attention(const Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
                      const Tensor& lengths, const Attention&);
@@ -79,7 +83,8 @@ Extents check_label_matches(const Stream&, const Tensor& matches, const Tensor& 
 std::int64_t check_count_correct(const Stream&, const Tensor& correct, const Tensor& matches,
                                  const Tensor& labels);  // rows
 Extents check_cross_entropy_backward(const Stream&, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
-                                     const Tensor& sums, const Tensor& labels, const CrossEntropy&);
+                                     const Tensor& sums, const Tensor& labels, const Tensor& counts,
+                                     const CrossEntropy&);
 // For back ends that can read labels: one beyond the vocabulary would otherwise give a wrong loss silently.
 void check_labels(std::span<const std::int32_t> labels, const CrossEntropy&);
 

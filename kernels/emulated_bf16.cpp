@@ -113,6 +113,12 @@ class EmulatedBf16 : public Ops {
   Cost gelu_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x) const override {
     return run(stream, &Ops::gelu_backward, Out{dx}, In{dy}, In{x});
   }
+  Cost tanh(Stream& stream, const Tensor& out, const Tensor& x) const override {
+    return run(stream, &Ops::tanh, Out{out}, In{x});
+  }
+  Cost tanh_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& y) const override {
+    return run(stream, &Ops::tanh_backward, Out{dx}, In{dy}, In{y});
+  }
   Cost gated_silu(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor& up) const override {
     return run(stream, &Ops::gated_silu, Out{out}, In{gate}, In{up});
   }
@@ -151,6 +157,10 @@ class EmulatedBf16 : public Ops {
   Cost embedding_backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Tensor& ids,
                           std::int64_t first_row) const override {
     return run(stream, &Ops::embedding_backward, Out{dtable, true}, In{dout}, In{ids}, first_row);
+  }
+  Cost rows_of_places(Stream& stream, const Tensor& rows, const Tensor& places, std::int64_t tokens, std::int64_t first,
+                      const Jump& jump) const override {
+    return run(stream, &Ops::rows_of_places, Out{rows}, In{places}, tokens, first, jump);
   }
   Cost positions(Stream& stream, const Tensor& ids, std::int64_t first, const Jump& jump) const override {
     return run(stream, &Ops::positions, Out{ids}, first, jump);
@@ -198,8 +208,10 @@ class EmulatedBf16 : public Ops {
     return run(stream, &Ops::count_correct, Out{correct, true}, In{matches}, In{labels});
   }
   Cost cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
-                              const Tensor& sums, const Tensor& labels, const CrossEntropy& how) const override {
-    return run(stream, &Ops::cross_entropy_backward, Out{dlogits}, In{logits}, In{max}, In{sums}, In{labels}, how);
+                              const Tensor& sums, const Tensor& labels, const Tensor& counts,
+                              const CrossEntropy& how) const override {
+    return run(stream, &Ops::cross_entropy_backward, Out{dlogits}, In{logits}, In{max}, In{sums}, In{labels},
+               In{counts}, how);
   }
   Cost conv(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Conv& how) const override {
     return run(stream, &Ops::conv, Out{out}, In{x}, In{w}, how);

@@ -53,6 +53,13 @@ constexpr std::int64_t position_of(std::int64_t first, const Jump& jump, std::in
   return first + token + (token >= jump.after ? jump.by : 0);
 }
 
+// The reverse: which of `tokens` tokens lies at this position; -1: none.
+constexpr std::int64_t token_at(std::int64_t first, const Jump& jump, std::int64_t tokens, std::int64_t position) {
+  const std::int64_t before = position - first, after = before - jump.by;
+  if (before >= 0 && before < (jump.after < tokens ? jump.after : tokens)) return before;
+  return after >= jump.after && after >= 0 && after < tokens ? after : -1;
+}
+
 // An element's address for dropout: index = ((row0 + b) * T_global + position) * E_global + e0 + e under `key`.
 // Kept when uniform_at(key, index) >= probability, then divided by (1 - probability).
 struct Dropout {
@@ -167,7 +174,7 @@ struct Lamb {
 
 // Step scalars: one f64 tensor per step on the device, written by `step_scalars`, read by optimizers and reports.
 enum StepScalar : int {
-  kLossSum,       // Σ loss over the global batch, nats
+  kLossSum,       // Σ loss over the global batch, nats; kLossSum/kCount is the sum of the mean losses
   kCount,         // Σ labels that count
   kNormSquared,   // Σ g² of the *sum* of losses, over all parameters once
   kGradientNorm,  // of the mean loss: sqrt(kNormSquared)/kCount, before clipping
@@ -199,6 +206,8 @@ class Ops {
   virtual Cost gelu(Stream&, const Tensor& out, const Tensor& x) const = 0;  // x Φ(x), erf form
   virtual Cost gelu_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x) const = 0;  // dx may be dy
   virtual Cost relu(Stream&, const Tensor& out, const Tensor& x) const = 0;  // its backward stands with those of images
+  virtual Cost tanh(Stream&, const Tensor& out, const Tensor& x) const = 0;
+  virtual Cost tanh_backward(Stream&, const Tensor& dx /* may be dy */, const Tensor& dy, const Tensor& y) const = 0;
   virtual Cost gated_silu(Stream&, const Tensor& out, const Tensor& gate, const Tensor& up) const = 0;  // silu(gate)·up
   virtual Cost gated_silu_backward(Stream&, const Tensor& dgate, const Tensor& dup, const Tensor& dy,
                                    const Tensor& gate, const Tensor& up) const = 0;
@@ -232,6 +241,12 @@ class Ops {
                          const Sinusoids&) const = 0;
   // i32: how many ids of a row are not padding, that is at least 0.
   virtual Cost row_lengths(Stream&, const Tensor& lengths_B, const Tensor& ids_BT) const = 0;
+
+  // Of rows that hold `tokens` tokens at position_of(first, jump, t), laid end to end: where the tokens at these places
+  // lie. rows_BP, places_BP: i32; rows[b, p] = b*tokens + t, or -1 where no token of this part is at places[b, p], such
+  // as -1.
+  virtual Cost rows_of_places(Stream&, const Tensor& rows_BP, const Tensor& places_BP, std::int64_t tokens,
+                              std::int64_t first, const Jump&) const = 0;
 
   // out: [rows, q_tokens, groups, queries*head]; log_sum: [rows, groups, queries, q_tokens], log Σ exp of the scaled
   // scores, without dropout, always wide. A query that sees no key gives zeros and -infinity.
@@ -268,9 +283,10 @@ class Ops {
                              const Tensor& labels_R, const CrossEntropy&) const = 0;
   virtual Cost count_correct(Stream&, const Tensor& correct_1 /* f64 */, const Tensor& matches_R2,
                              const Tensor& labels_R) const = 0;
+  // counts: f64 [2], or empty: gradients are multiplied by counts[0] / counts[1].
   virtual Cost cross_entropy_backward(Stream&, const Tensor& dlogits_RV /* may be logits */, const Tensor& logits_RV,
                                       const Tensor& max_R, const Tensor& sums_R3, const Tensor& labels_R,
-                                      const CrossEntropy&) const = 0;
+                                      const Tensor& counts_2, const CrossEntropy&) const = 0;
 
   // Images, NHWC: B rows, H height, W width, C channels in, F out, K kernel. Products as matmul's; cells of a window
   // that lie in the padding are zeros, and count as work.
@@ -320,7 +336,9 @@ class Ops {
   // nothing.
   virtual Cost sum_of_squares(Stream&, const Tensor& sum_1 /* f64: += Σ x² */, const Tensor& x) const = 0;
   // The rate and the number of the step (from 1) come from the device: a captured step can then be replayed.
-  virtual Cost step_scalars(Stream&, const Tensor& scalars, const Tensor& totals_3 /* f64: loss, count, norm² */,
+  // totals: f64 [3 + 2k] = loss, count, norm², and of k further losses (loss, count) each: of these the mean counts
+  // once, that of none 0.
+  virtual Cost step_scalars(Stream&, const Tensor& scalars, const Tensor& totals,
                             const Tensor& settings_2 /* f64: rate, step */, double clip_norm /* 0: none */) const = 0;
   virtual Cost adamw(Stream&, const Tensor& values, const Tensor& gradients, const Tensor& first_moment,
                      const Tensor& second_moment, const Tensor& scalars, const AdamW&) const = 0;

@@ -31,8 +31,6 @@ class Block {
   virtual Handed forward(Tape&, Handed) = 0;
   // One of the model's repeated layers: what a pipeline counts when it cuts, and what recomputation runs again.
   virtual bool is_layer() const { return false; }
-  // Whether it looks at fields of the micro-batch: a stage whose blocks do not is given none.
-  virtual bool reads_data() const { return !is_layer(); }
 
  private:
   std::string bucket_;
@@ -61,6 +59,10 @@ class ModelDescription {
   virtual std::int64_t tokens() const { return 0; }  // of a row's sequence that a mesh may split; 0: there is none
   // All sequences of a row; each is cut alike where a mesh splits sequences.
   virtual std::vector<Requirement> sequences() const { return {{"model.tokens", Axis::sequence, tokens()}}; }
+  // The fields of labels that it has losses of, the main one first. The loss of a step is the sum of their means; what
+  // evaluation reports is of the main one.
+  virtual std::vector<std::string> losses() const { return {"labels"}; }
+  virtual bool layers_read_fields() const { return false; }  // not the first and the last block alone
   virtual ScratchSizes scratch_sizes() const { return {}; }  // on which temporary memory of ops depends
   virtual std::vector<Requirement> requirements() const = 0;
   // Matrix products only, 2 per multiply-add, forward of `rows` rows, over all ranks. `causal`: attention counted at

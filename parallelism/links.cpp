@@ -34,7 +34,7 @@ Links links_from_text(std::string_view text) {
     try {
       return parse_json(part, "links").number();
     } catch (const Error&) {
-      fail("--links {}: wanted BYTES_PER_S or BYTES_PER_S,SECONDS, for example 1e9 or 1e9,1e-5", text);
+      fail("{} is no link: wanted BYTES_PER_S or BYTES_PER_S,SECONDS, for example 1e9 or 1e9,1e-5", text);
     }
   };
   Json json = Json::object();
@@ -43,7 +43,7 @@ Links links_from_text(std::string_view text) {
   try {
     return links_from(json);
   } catch (const Error& error) {
-    fail("--links {}: {}", text, error.what());
+    fail("{}: {}", text, error.what());
   }
 }
 

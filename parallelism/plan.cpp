@@ -325,10 +325,12 @@ States Plan::of_parameter(Dims& dims) const {
   for (Dim& d : dims) {
     if (d.axis == Axis::none) continue;
     const auto& order = rest_[static_cast<std::size_t>(d.axis)];
+    // Of an axis that two dims have one is cut, wherever it is cut later.
+    const bool twice = std::any_of(dims.data(), &d, [&](const Dim& before) { return before.axis == d.axis; });
     const bool clash = std::any_of(order.begin(), order.end(), [&](int m) {
       return mesh_.extent(m) > 1 && states[static_cast<std::size_t>(m)].kind != Kind::same;
     });
-    if (clash) {
+    if (twice || clash) {
       d.axis = Axis::none;
       continue;
     }

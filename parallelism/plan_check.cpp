@@ -61,10 +61,11 @@ void Plan::check_mesh_axis(int m, std::vector<std::string>& faults) const {
       origin = named_at(a);
     }
   if (of_values > 1)
-    faults.push_back(
-        fmt::format("{}: two axes of one value at rest on mesh axis \"{}\": {}; a value [batch, sequence, "
-                    "embed] may have one there",
-                    origin, mesh_.name(m), resting));
+    faults.push_back(fmt::format(
+        "{}: two axes of one value at rest on mesh axis \"{}\": {}; a value {} may have one there: "
+        "put the others on mesh axes of their own",
+        origin, mesh_.name(m), resting,
+        on_m(Axis::height) && !on_m(Axis::sequence) ? "[batch, height, width, embed]" : "[batch, sequence, embed]"));
   std::string others;
   for (Axis a : kOfWeights)
     if (on_m(a)) others += fmt::format("{}\"{}\"", others.empty() ? "" : " and ", name_of(a));

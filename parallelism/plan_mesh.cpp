@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <utility>
 
 #include "core/error.h"
 #include "core/faults.h"
@@ -13,6 +15,12 @@ namespace quadrille {
 namespace {
 
 constexpr std::int64_t kMostRanks = 1 << 24;  // that can be counted
+
+// Names stand in tables, in options (--set mesh.x=4) and joined by "+".
+bool is_name(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(),
+                                      [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
+}
 
 std::string counted(std::int64_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
 
@@ -37,9 +45,10 @@ class Axes {
     if (open_ >= 0 && ranks % known_ == 0)
       axes_[static_cast<std::size_t>(open_)].extent = static_cast<int>(ranks / known_);
     else if (sound && open_ >= 0)
-      faults_.push_back(
-          fmt::format("{}: the mesh {} cannot be laid on {}: {} is not a multiple of {}; use --ranks {} or {}",
-                      mesh.origin(), text(), counted(ranks, "rank"), ranks, known_, known_, change));
+      faults_.push_back(fmt::format(
+          "{}: the mesh {} cannot be laid on {}: {} is not a multiple of {}; use --ranks {}{} or {}", mesh.origin(),
+          text(), counted(ranks, "rank"), ranks, known_,
+          ranks > known_ ? fmt::format("{} or ", ranks / known_ * known_) : "", (ranks / known_ + 1) * known_, change));
     else if (sound && known_ != ranks)
       faults_.push_back(fmt::format("{}: the mesh {} has {} but there {} {}: use --ranks {} or {}", mesh.origin(),
                                     text(), counted(known_, "place"), ranks == 1 ? "is" : "are", counted(ranks, "rank"),
@@ -50,14 +59,20 @@ class Axes {
  private:
   bool add(const Json& axis, const std::string& name) {
     const bool known = std::any_of(axes_.begin(), axes_.end(), [&](const MeshAxis& a) { return a.name == name; });
-    if (name.empty())
-      faults_.push_back(fmt::format("{}: a mesh axis without a name: give it one", axis.origin()));
-    else if (known)
-      faults_.push_back(fmt::format("{}: the mesh names axis \"{}\" twice", axis.origin(), name));
-    else if (axes_.size() == kMaxMeshAxes)
+    if (!is_name(name))
       faults_.push_back(
-          fmt::format("{}: axis \"{}\" is one too many: a mesh has at most {}", axis.origin(), name, kMaxMeshAxes));
-    else
+          fmt::format("{}: a mesh axis is named {}: use letters, digits, \"_\" and \"-\", at least one of them",
+                      axis.origin(), axis.at(std::size_t{0}).text()));
+    else if (known)
+      faults_.push_back(
+          fmt::format("{}: the mesh names axis \"{}\" twice: rename one of them, or take it out", axis.origin(), name));
+    else if (axes_.size() == kMaxMeshAxes) {
+      if (!std::exchange(full_, true))
+        faults_.push_back(
+            fmt::format("{}: axis \"{}\" is one too many: a mesh has at most {}; take it and those after "
+                        "it out",
+                        axis.origin(), name, kMaxMeshAxes));
+    } else
       axes_.push_back({name, 1});
     return !axes_.empty() && axes_.back().name == name && !known;
   }
@@ -70,8 +85,8 @@ class Axes {
       return;
     }
     const std::int64_t n = extent.integer();
-    require(n >= 1 && n <= kMostRanks, "{}: the extent of mesh axis \"{}\" is {}: it must be a positive count of ranks",
-            extent.origin().empty() ? axis.origin() : extent.origin(), name, n);
+    require(n >= 1 && n <= kMostRanks, "{}: the extent of mesh axis \"{}\" is {}: it must be from 1 to {}",
+            extent.origin().empty() ? axis.origin() : extent.origin(), name, n, kMostRanks);
     require(known_ * n <= kMostRanks, "{}: with axis \"{}\" the mesh has {} places: at most {} ranks can be counted",
             axis.origin(), name, known_ * n, kMostRanks);
     known_ *= n;
@@ -90,6 +105,7 @@ class Axes {
   std::vector<MeshAxis> axes_;
   std::int64_t known_ = 1;  // places without the open axis
   int open_ = -1;
+  bool full_ = false;
 };
 
 }  // namespace
@@ -98,8 +114,11 @@ std::vector<MeshAxis> mesh_axes(const Json& table, int ranks, std::vector<std::s
   const Json* mesh = table.find("mesh");
   if (!mesh) {
     if (ranks != 1)
-      faults.push_back(fmt::format(
-          "the strategy has no \"mesh\" but there are {} ranks: add e.g. \"mesh\": [[\"data\", \"*\"]]", ranks));
+      faults.push_back(
+          fmt::format("the strategy has no \"mesh\" but there are {} ranks: use --ranks 1 or another strategy, or add "
+                      "e.g. \"mesh\": "
+                      "[[\"data\", \"*\"]]",
+                      ranks));
     return {};
   }
   std::vector<std::string> own;

@@ -16,7 +16,7 @@ cmake --build build/fuzz -j "$(nproc)" --target tests/fuzz/all
 rm -rf build/fuzz/seeds
 python3 tests/fuzz/seeds.py build/fuzz/seeds
 mkdir -p build/fuzz/found
-[[ $# -gt 0 ]] || set -- json tokenizer token_files tfrecord wordpiece rdata package strategy configuration log
+[[ $# -gt 0 ]] || set -- json tokenizer token_files tfrecord wordpiece rdata jpeg package strategy configuration log
 failed=0
 for name in "$@"; do
   options=(-max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1

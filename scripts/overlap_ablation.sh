@@ -10,6 +10,9 @@ cd "$(dirname "$0")/.."
 rounds=3 steps=10 links=150e6,1e-4 ranks=4
 known="rounds steps links ranks"
 . scripts/options.sh
+for name in rounds steps ranks; do
+  [[ ${!name} =~ ^[1-9][0-9]{0,5}$ ]] || { echo "overlap_ablation: --$name ${!name}: a whole number of at least 1 was wanted" >&2; exit 2; }
+done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -7,7 +7,7 @@
 set -euo pipefail
 
 packages=(build-essential cmake ninja-build ccache libfmt-dev nlohmann-json3-dev libcli11-dev libdnnl-dev libhwy-dev
-          libhwloc-dev libopenmpi-dev openmpi-bin zlib1g-dev libarchive-dev libutf8proc-dev)
+          libhwloc-dev libopenmpi-dev openmpi-bin zlib1g-dev libarchive-dev libutf8proc-dev libjpeg-dev)
 case "${1:-build}" in
   build) ;;
   tests) packages+=(libgtest-dev libboost-context-dev python3) ;;

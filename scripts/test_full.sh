@@ -55,7 +55,7 @@ minimal() {
   cp -r /usr/include/fmt "$deps/fmt/include/"
   cp -r /usr/include/nlohmann "$deps/json/include/"
   cp -r /usr/include/CLI "$deps/cli11/include/"
-  for part in OPENMP ONEDNN HIGHWAY HWLOC MPI ZLIB ARCHIVE UTF8PROC TESTS; do off+=("-DQUADRILLE_$part=OFF"); done
+  for part in OPENMP ONEDNN HIGHWAY HWLOC MPI ZLIB ARCHIVE UTF8PROC JPEG TESTS; do off+=("-DQUADRILLE_$part=OFF"); done
   cmake -G Ninja -S . -B build/minimal -DCMAKE_BUILD_TYPE=Release -DQUADRILLE_DEPS="$deps" "${off[@]}"
   cmake --build build/minimal -j "$jobs" --target quadrille
   rm -rf build/minimal-run

@@ -177,10 +177,10 @@ void check_sizes(const Workload& w, const ModelDescription& model, const Plan& p
         r.extent % parts != 0 && !said(r) && !(r.replicates && parts % r.extent == 0))
       faults.push_back(fmt::format("{} {} cannot be cut into {} equal parts (mesh {}); legal parts: {}{}", r.key,
                                    r.extent, parts, split_by(plan, r.axis), divisors_text(r.extent),
-                                   r.replicates ? ", or a multiple of it" : ""));
+                                   r.replicates ? fmt::format(", or a multiple of {}", r.extent) : ""));
   if (const int parts = plan.parts(Axis::vocab); model.vocabulary() < parts)
-    faults.push_back(fmt::format("model.vocabulary {} is less than its {} parts (mesh {})", model.vocabulary(), parts,
-                                 split_by(plan, Axis::vocab)));
+    faults.push_back(fmt::format("model.vocabulary {1} is less than its {0} parts (mesh {2}): use at most {1} parts",
+                                 parts, model.vocabulary(), split_by(plan, Axis::vocab)));
   check_context(model, plan, faults);
   check_passing_heads(model, plan, faults);
   check_replicated_heads(model, plan, faults);
@@ -192,6 +192,41 @@ void check_sizes(const Workload& w, const ModelDescription& model, const Plan& p
 
 namespace {
 
+bool has_axis(const ModelDescription& model, const Parameters& parameters, Axis a) {
+  if (a == Axis::batch) return true;
+  if (a == Axis::sequence) return model.tokens() > 0;
+  if (a == Axis::height) {
+    constexpr int kImage = 3;  // height, width, colours
+    const Fields fields = model.fields();
+    return std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.shape.rank() == kImage; });
+  }
+  return std::any_of(parameters.all().begin(), parameters.all().end(),
+                     [&](const Parameter& p) { return has(p.dims, a); });
+}
+
+// Axes of other models may stand in a table, but a mesh axis that nothing else uses would only repeat all work.
+void check_idle_axes(const Workload& w, const Engine& engine, std::vector<std::string>& faults) {
+  const Plan& plan = engine.plan();
+  const Mesh& mesh = plan.mesh();
+  for (int m = 0; m < mesh.axes(); ++m) {
+    if (mesh.extent(m) == 1 || ((plan.pipe() | plan.store().optimizer) & bit(m))) continue;
+    std::string resting;
+    bool used = false;
+    for (std::size_t i = 1; i < kAxes; ++i) {
+      const auto a = static_cast<Axis>(i);
+      if (!plan.rests_on(a, m)) continue;
+      resting += fmt::format("{}\"{}\"", resting.empty() ? "" : ", ", name_of(a));
+      used = used || has_axis(engine.model(), engine.parameters(), a);
+    }
+    if (!used)
+      faults.push_back(fmt::format(
+          "{}: mesh axis \"{}\" has {} ranks, but the model \"{}\" has nothing to cut there ({} rests there): they "
+          "would "
+          "all do the same; put an axis of this model there, or set its extent to 1",
+          w.strategy.at("mesh").origin(), mesh.name(m), mesh.extent(m), w.model.at("kind").string(), resting));
+  }
+}
+
 // What is left: placements of which each is good and all together cannot be followed. The model's forward, walked once
 // without numbers, says so.
 void check_by_walking(const Workload& w, const Mesh& mesh, std::vector<std::string>& faults) {
@@ -202,6 +237,8 @@ void check_by_walking(const Workload& w, const Mesh& mesh, std::vector<std::stri
     const Engine engine(w, mesh, *device, *ops, ledger, nullptr);
     const PipelineReport p = engine.pipeline();
     const std::int64_t layers = std::accumulate(p.layers.begin(), p.layers.end(), std::int64_t{0});
+    engine.memory();  // in 64 bits
+    check_idle_axes(w, engine, faults);
     if (p.chunks > 1 && p.chunks > layers)
       faults.push_back(
           fmt::format("\"pipeline.chunks\" is {}, but the model has {} layers: {}", p.chunks, layers,

@@ -85,13 +85,11 @@ Engine::Engine(const Workload& w, const Mesh& mesh, Device& device, const Ops& o
                                                        : w.training.batch_size) {
   if (rehearsal) rehearsal_ = *rehearsal;
   parameters_.open_statistics(device_, *stream_);
+  open_losses();
   open_pipeline();
   // Keys and values that travel round pass from neighbour to neighbour.
   if (plan_.context().attention == KeyExchange::ring && plan_.context_axes() != 0)
     mesh_.along(plan_.context_axes()).prepare_passing();
-  totals_ = device_.empty({3}, DType::f64);
-  // Kept: to give pinned memory back waits for all devices, also for those of ranks that wait for this one.
-  host_totals_ = host_->empty({3}, DType::f64);
   if (!rehearsal) rehearse();
   require(rehearsal_.owed.size() == parameters_.all().size(), "the rehearsal knew {} parameters, the model has {}",
           rehearsal_.owed.size(), parameters_.all().size());
@@ -128,10 +126,30 @@ void Engine::open_pipeline() {
 void Engine::open_fields() {
   fields_ = model_->fields();
   const std::int64_t rows = own_rows(rows_per_micro_batch_).count;
-  const std::int64_t under_way = may_replay() ? micro_batches() : in_flight(tasks_);
+  loads_ahead_ = may_replay() || losses_.size() > 1;
+  const std::int64_t under_way = loads_ahead_ ? micro_batches() : in_flight(tasks_);
   for (std::int64_t i = 0; i < under_way; ++i) fed_.push_back(room_for(fields_, rows, device_));
   const std::int64_t staged = device_.holds_numbers() ? 2 * micro_batches() * plan_.pipeline().chunks : 0;
   for (std::int64_t i = 0; i < staged; ++i) staged_.push_back({room_for(fields_, rows, *host_), {}});
+  if (const RowsOfSteps rows_taken = rows_of_steps(); !rows_taken.rows.empty())
+    training_rows_.emplace(rows_taken, workload_.data_threads);
+}
+
+void Engine::open_losses() {
+  losses_ = model_->losses();
+  const auto further = static_cast<std::int64_t>(losses_.size()) - 1;
+  totals_ = device_.empty({3 + 2 * further}, DType::f64);
+  // Kept: to give pinned memory back waits for all devices, also for those of ranks that wait for this one.
+  host_totals_ = host_->empty({3 + 2 * further}, DType::f64);
+  if (further == 0) return;
+  counts_ = device_.empty({2 * further}, DType::f64);
+  for (Reported& r : ring_) r.counts = host_->empty({2 * further}, DType::f64);
+}
+
+LossTotals Engine::loss(std::size_t number) const {
+  const auto further = static_cast<std::int64_t>(number) - 1;
+  if (number == 0) return {losses_[0], totals_.rows(0, 2)};
+  return {losses_[number], totals_.rows(3 + 2 * further, 2), counts_.rows(2 * further, 2)};
 }
 
 PipelineReport Engine::pipeline() const {
@@ -178,6 +196,13 @@ Slice Engine::own_rows(std::int64_t rows) const {
   return plan_.slice(dims[0], plan_.at_rest(dims));
 }
 
+MeshAxes Engine::axes_of_rows() const {
+  MeshAxes axes = 0;
+  for (int m = 0; m < mesh_.axes(); ++m)
+    if (plan_.rests_on(Axis::batch, m)) axes |= bit(m);
+  return axes;
+}
+
 // One forward of the whole model with numbers that do not exist: where each parameter is lent shows on which mesh axes
 // it will owe, and which blocks use it which stages will hold it.
 void Engine::rehearse() {
@@ -191,14 +216,15 @@ void Engine::rehearse() {
     p.value = device_.empty(p.shape, workload_.training.dtype);
   }
   rehearsal_.blocks_of.resize(parameters_.all().size());
-  const MicroBatch micro = feed(std::nullopt, rows_per_micro_batch_, 0, true, 0);
+  const MicroBatch micro = feed(nullptr, rows_per_micro_batch_, 0, true, 0);
   Flow flow;
-  MicroBatch blind = micro;
+  MicroBatch blind = micro;  // for the blocks of stages that are given no rows
   blind.fields.clear();
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
     rehearsal_.into.push_back(flow);
     rehearsal_.into.back().hidden.numbers = rehearsal_.into.back().memory.numbers = {};
-    Tape tape(context, blocks_[b]->reads_data() ? micro : blind, Purpose::look);
+    const bool looks = b == 0 || b + 1 == blocks_.size() || model_->layers_read_fields();
+    Tape tape(context, looks ? micro : blind, Purpose::look);
     flow = give(tape, blocks_[b]->forward(tape, take(tape, flow)));
     for (const Parameter* p : tape.note_debts()) {
       auto& users = rehearsal_.blocks_of[number.at(p)];
@@ -212,19 +238,41 @@ void Engine::rehearse() {
   }
 }
 
-Batch Engine::rows_of(const Dataset& data, std::int64_t step, std::int64_t micro, std::int64_t rows) const {
-  const Slice own = own_rows(rows);
-  return training_batch(data, workload_.seed, step, workload_.training.batch_size,
-                        {micro * rows + own.first, own.count});
+// The first chunk of this rank that looks at data; -1: none does.
+int Engine::first_look() const {
+  for (int c = 0; c < plan_.pipeline().chunks; ++c)
+    if (looks_at_rows(run_of(c))) return c;
+  return -1;
 }
 
-MicroBatch Engine::feed(const std::optional<Batch>& read, std::int64_t rows, std::int64_t first_row, bool training,
-                        int slot) {
+RowsOfSteps Engine::rows_of_steps() const {
+  RowsOfSteps of{workload_.seed, workload_.training.batch_size, workload_.training.steps, {}};
+  const Slice own = own_rows(rows_per_micro_batch_);
+  const auto add = [&](std::int64_t micro_batch) {
+    of.rows.push_back({micro_batch * rows_per_micro_batch_ + own.first, own.count});
+  };
+  if (loads_ahead_ && first_look() >= 0)
+    for (std::int64_t m = 0; m < micro_batches(); ++m) add(m);
+  if (!loads_ahead_)
+    for (const Task& task : tasks_)
+      if (task.kind == Task::Kind::forward && looks_at_rows(run_of(task.chunk))) add(task.micro_batch);
+  return of;
+}
+
+template <class Feeding>
+const Batch* Engine::wait_for(Feeding& feeding) {
+  const double begin = ledger_.now();
+  const Batch& batch = feeding.next();
+  ledger_.entry({Entry::Kind::wait, "data", {}, {}, begin, ledger_.now()});
+  return &batch;
+}
+
+MicroBatch Engine::feed(const Batch* read, std::int64_t rows, std::int64_t first_row, bool training, int slot) {
   const Fed& fed = fed_[static_cast<std::size_t>(slot) % fed_.size()];
   MicroBatch micro;
   micro.first_row = first_row, micro.rows = rows;
   micro.seed = workload_.seed, micro.training = training;
-  micro.loss = totals_.rows(0, 2);
+  for (std::size_t k = 0; k < losses_.size(); ++k) micro.losses.push_back(loss(k));
   if (!training) micro.correct = totals_.rows(2, 1);
   for (std::size_t f = 0; f < fields_.size(); ++f) micro.fields.emplace_back(fields_[f].name, fed[f]);
   if (device_.holds_numbers() && read) {
@@ -239,21 +287,36 @@ MicroBatch Engine::feed(const std::optional<Batch>& read, std::int64_t rows, std
   return micro;
 }
 
-// Only stages whose blocks look at data read any.
-bool Engine::reads_data(int chunk) const {
-  const std::vector<int>& own = stages_[static_cast<std::size_t>(chunk)].blocks();
-  return std::any_of(own.begin(), own.end(),
-                     [this](int b) { return blocks_[static_cast<std::size_t>(b)]->reads_data(); });
+MicroBatch Engine::next_rows(const Dataset* data, std::int64_t step, int micro_batch, int chunk) {
+  const Batch* batch = nullptr;
+  if (data && looks_at_rows(run_of(chunk))) {
+    phase("wait for data", [&] { batch = wait_for(*training_rows_); });
+    // A later chunk of this rank takes up the same rows again.
+    if (watch_samples_ && chunk == first_look())
+      watch_samples_({step + 1, micro_batch, batch->first_row, batch->samples});
+  }
+  MicroBatch micro;
+  phase("data",
+        [&] { micro = feed(batch, rows_per_micro_batch_, micro_batch * rows_per_micro_batch_, true, micro_batch); });
+  micro.step = step;
+  if (batch && losses_.size() > 1) {
+    const auto counted = [&](const std::string& labels) {
+      return static_cast<double>(std::ranges::count_if(batch->integers(labels), [](auto label) { return label >= 0; }));
+    };
+    const auto counts = ring_[latest_].counts.host<double>();
+    for (std::size_t k = 1; k < losses_.size(); ++k)
+      counts[2 * k - 2] += counted(losses_[0]), counts[2 * k - 1] += counted(losses_[k]);
+  }
+  return micro;
 }
 
-MicroBatch Engine::next_rows(const Dataset* data, std::int64_t step, const Task& task) {
-  HostClock clock(ledger_, "data");
-  std::optional<Batch> batch;
-  if (data && reads_data(task.chunk)) batch = rows_of(*data, step, task.micro_batch, rows_per_micro_batch_);
-  MicroBatch micro =
-      feed(batch, rows_per_micro_batch_, task.micro_batch * rows_per_micro_batch_, true, task.micro_batch);
-  micro.step = step;
-  return micro;
+// All rows of the step go to the device, and with them how many labels count.
+void Engine::load_rows(const Dataset* data, std::int64_t step) {
+  const bool counts = losses_.size() > 1 && device_.holds_numbers();
+  if (counts) std::ranges::fill(ring_[latest_].counts.host<double>(), 0.0);
+  for (int m = 0; m < static_cast<int>(micro_batches()); ++m)
+    loaded_.push_back(next_rows(data, step, m, std::max(first_look(), 0)));
+  if (counts) stream_->copy(counts_, ring_[latest_].counts);
 }
 
 // What a run's first block takes: nothing, or what the run before it made, which another stage sends.
@@ -282,8 +345,8 @@ void Engine::settle_channels() {
 }
 
 void Engine::forward(const Task& task, const Dataset* data, std::int64_t step) {
-  const MicroBatch micro =
-      loaded_.empty() ? next_rows(data, step, task) : loaded_[static_cast<std::size_t>(task.micro_batch)];
+  const MicroBatch micro = loaded_.empty() ? next_rows(data, step, task.micro_batch, task.chunk)
+                                           : loaded_[static_cast<std::size_t>(task.micro_batch)];
   phase("forward", [&] {
     const int run = run_of(task.chunk);
     Flow in = take_in(context_, run);
@@ -326,7 +389,12 @@ void Engine::step(const Dataset* data, std::int64_t step) {
   Reported& r = ring_[latest_];
   r.begin = stream_->record();
   send_settings(step);
-  if (!replay_step(data, step)) work_of_step(data, step);
+  if (data && training_rows_) training_rows_->begin(*data, step);
+  loaded_.clear();
+  if (loads_ahead_) load_rows(data, step);
+  constexpr std::int64_t kStepsBefore = 2;  // in which libraries choose their ways
+  const bool replays = may_replay() && steps_done_ >= kStepsBefore;
+  if (!replays || !replay_step()) work_of_step(data, step);
   ++steps_done_;
   if (device_.holds_numbers()) stream_->copy(r.scalars, scalars_);
   r.end = stream_->record();
@@ -337,6 +405,8 @@ void Engine::step(const Dataset* data, std::int64_t step) {
 void Engine::work_of_step(const Dataset* data, std::int64_t step) {
   weights_->zero_gradients();
   stream_->zero(totals_);
+  // Where the losses are: what a further one's gradient is scaled by.
+  if (losses_.size() > 1 && is_last(run_of(plan_.pipeline().chunks - 1))) sum_over(context_, counts_, axes_of_rows());
   for (const Task& task : tasks_) {
     if (task.kind == Task::Kind::forward)
       forward(task, data, step);
@@ -352,26 +422,19 @@ bool Engine::may_replay() const {
          !ledger_.keeps_entries();
 }
 
-// The rows go to the device first, then everything else is one call. False: the step is still to be done.
-bool Engine::replay_step(const Dataset* data, std::int64_t step) {
-  constexpr std::int64_t kStepsBefore = 2;
-  if (!may_replay() || steps_done_ < kStepsBefore) return false;
-  loaded_.clear();
-  for (int m = 0; m < static_cast<int>(micro_batches()); ++m)
-    loaded_.push_back(next_rows(data, step, {Task::Kind::forward, m, 0}));
+// With the rows on the device everything else is one call. False: the step is still to be done.
+bool Engine::replay_step() {
   const bool first = !replay_;
   if (first) {
     const Work before = ledger_.work();
     keeping_ = true;
-    replay_ = stream_->keep_work([&] { work_of_step(data, step); });
+    replay_ = stream_->keep_work([&] { work_of_step(nullptr, 0); });
     keeping_ = false;
     replayed_work_ = ledger_.work() - before;
   }
   if (!replay_) {
     can_keep_ = false;
-    work_of_step(data, step);
-    loaded_.clear();
-    return true;
+    return false;
   }
   if (!first) ledger_.work(replayed_work_);
   phase("replayed", [&] { replay_->run(); });
@@ -449,10 +512,23 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
   stream_->zero(totals_);
   const std::int64_t rows = rows_per_micro_batch_, windows = data ? data->size() : rows;
   const Slice own = own_rows(rows);
+  std::int64_t looks = 0;  // of this rank's chunks, at each batch
+  for (int c = 0; c < plan_.pipeline().chunks; ++c) looks += looks_at_rows(run_of(c));
+  std::optional<Feeder> feeder;
+  if (data && looks > 0)
+    feeder.emplace(
+        *data,
+        [&](std::int64_t n) {
+          return Feeder::Wanted{own.first, evaluation_samples(data->size(), n / looks * rows, own)};
+        },
+        own.count, looks * ((windows + rows - 1) / rows), workload_.data_threads, looks);
   for (std::int64_t first = 0; first < windows; first += rows) {
     for (int c = 0; c < plan_.pipeline().chunks; ++c) {
-      std::optional<Batch> batch;
-      if (data && reads_data(c)) batch = evaluation_batch(*data, first, own);
+      const Batch* batch = nullptr;
+      if (feeder && looks_at_rows(run_of(c))) {
+        HostClock clock(ledger_, "wait for data");
+        batch = wait_for(*feeder);
+      }
       const MicroBatch micro = feed(batch, rows, first, false, 0);
       Flow in = take_in(evaluation_context_, run_of(c));
       hand_on(stages_[static_cast<std::size_t>(c)].forward(evaluation_context_, micro, *weights_, std::move(in), 0),
@@ -477,8 +553,9 @@ EvaluationReport Engine::evaluate(const Dataset* data) {
 
 MemoryReport Engine::memory() const {
   MemoryReport m;
-  m.weights = weights_->kept_bytes() + parameters_.statistics_bytes(), m.gradients = weights_->gradient_bytes();
-  m.optimizer = optimizer_->bytes() + weights_->master_bytes();
+  m.weights = counted_together({weights_->kept_bytes(), parameters_.statistics_bytes()});
+  m.gradients = weights_->gradient_bytes();
+  m.optimizer = counted_together({optimizer_->bytes(), weights_->master_bytes()});
   m.activations = arena_.bytes_peak();
   return m;
 }

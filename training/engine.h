@@ -11,6 +11,7 @@
 
 #include "parallelism/schedule.h"
 #include "training/channel.h"
+#include "training/feeder.h"
 #include "training/optimizer.h"
 #include "training/stage.h"
 #include "training/trainer.h"
@@ -38,12 +39,14 @@ class Engine {
   std::optional<StepReport> report_last() { return report(ring_[latest_]); }  // waits for the device
   EvaluationReport evaluate(const Dataset*);                                  // null: counts one batch
 
+  void watch_samples(std::function<void(const SamplesTaken&)> watch) { watch_samples_ = std::move(watch); }
   std::int64_t replayed_steps() const { return replayed_steps_; }
   void settle_accounts();  // nothing is under way: what the courier carried joins this rank's ledger
   const Rehearsal& rehearsal() const { return rehearsal_; }  // on a counting device: complete after a step
   std::int64_t arena_bytes() const { return arena_.bytes_peak(); }
   MemoryReport memory() const;
   Parameters& parameters() { return parameters_; }
+  const Parameters& parameters() const { return parameters_; }
   Weights& weights() { return *weights_; }
   PipelineReport pipeline() const;
   bool over_several_stages(std::size_t parameter) const;  // tied, and its blocks lie on more than one
@@ -58,8 +61,12 @@ class Engine {
   Usage usage() const;
   int stage_of(int block) const;
   void open_fields();
-  MicroBatch feed(const std::optional<Batch>&, std::int64_t rows, std::int64_t first_row, bool training, int slot);
-  MicroBatch next_rows(const Dataset*, std::int64_t step, const Task&);
+  void open_losses();
+  LossTotals loss(std::size_t number) const;
+  MicroBatch feed(const Batch* /* null: no numbers */, std::int64_t rows, std::int64_t first_row, bool training,
+                  int slot);
+  MicroBatch next_rows(const Dataset*, std::int64_t step, int micro_batch, int chunk);
+  void load_rows(const Dataset*, std::int64_t step);
   void forward(const Task&, const Dataset*, std::int64_t step);
   void backward(const Task&);
   Flow take_in(Context&, int run);
@@ -69,13 +76,18 @@ class Engine {
   void finish_step();
   void work_of_step(const Dataset*, std::int64_t step);
   bool may_replay() const;
-  bool replay_step(const Dataset*, std::int64_t step);
+  bool replay_step();
   void send_settings(std::int64_t step);
-  Batch rows_of(const Dataset&, std::int64_t step, std::int64_t micro, std::int64_t rows) const;
+  int first_look() const;
+  RowsOfSteps rows_of_steps() const;
+  template <class Feeding>
+  const Batch* wait_for(Feeding&);
   std::int64_t micro_batches() const { return workload_.training.batch_size / rows_per_micro_batch_; }
   Slice own_rows(std::int64_t rows) const;
+  MeshAxes axes_of_rows() const;  // over which they are dealt out
   int run_of(int chunk) const { return chunk * plan_.stages() + plan_.stage(); }
-  bool reads_data(int chunk) const;
+  bool is_last(int run) const { return run + 1 == static_cast<int>(runs_.size()); }
+  bool looks_at_rows(int run) const { return run == 0 || is_last(run) || model_->layers_read_fields(); }
 
   const Workload& workload_;
   const Mesh& mesh_;
@@ -92,7 +104,8 @@ class Engine {
   std::vector<Slice> runs_;
   std::vector<Stage> stages_;  // by chunk
   std::vector<Task> tasks_;
-  std::vector<MicroBatch> loaded_;  // of a step to be replayed, by micro-batch
+  bool loads_ahead_ = false;        // all rows of a step are put on the device before it begins
+  std::vector<MicroBatch> loaded_;  // of a step whose rows are all there before it begins, by micro-batch
   Arena arena_;
   Context context_, evaluation_context_;
   std::int64_t rows_per_micro_batch_;  // over all ranks
@@ -100,14 +113,17 @@ class Engine {
       backwards_;  // of activations, and apart from them of gradients; where there are stages
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<Optimizer> optimizer_;
-  Tensor totals_, host_totals_;  // f64 [3]: Σ loss, Σ count, Σ g² (evaluations: correct labels)
+  std::vector<std::string> losses_;  // of the model, the main one first
+  // f64 [3 + 2 for each further loss]: Σ loss, Σ count, Σ g² (evaluations: correct labels); (Σ loss, Σ count) ...
+  Tensor totals_, host_totals_;
+  Tensor counts_;  // f64 [2 for each further loss]: labels of the step that count in the main loss, and in this one
   // A phase of a step, as the stream goes through it.
   struct Phase {
     std::string_view name;
     std::unique_ptr<Event> begin, end;
   };
   struct Reported {
-    Tensor settings, scalars;  // the host's copies: f64 [2], rate and step; f64 [kStepScalars]
+    Tensor settings, counts, scalars;  // the host's copies: f64 [2], rate and step; as counts_; f64 [kStepScalars]
     std::unique_ptr<Event> begin, end;
     std::vector<Phase> phases;
     std::int64_t step = 0;  // 0: nothing to report
@@ -128,6 +144,8 @@ class Engine {
     std::unique_ptr<Event> copied;
   };
   std::vector<Staged> staged_;
+  std::optional<TrainingFeeder> training_rows_;             // where this stage looks at data
+  std::function<void(const SamplesTaken&)> watch_samples_;  // empty: nobody wants to know
   std::size_t next_staged_ = 0;
   // The work of a step, kept once the first steps have made libraries choose their ways.
   std::unique_ptr<Replay> replay_;

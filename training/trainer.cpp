@@ -85,6 +85,9 @@ std::optional<StepReport> Trainer::flush() {
   inside_->engine.settle_accounts();  // all that was sent on streams is through now
   return last;
 }
+void Trainer::watch_samples(std::function<void(const SamplesTaken&)> watch) {
+  inside_->engine.watch_samples(std::move(watch));
+}
 EvaluationReport Trainer::evaluate(const Dataset& data) {
   return attended(inside_->mesh, [&] { return inside_->engine.evaluate(&data); });
 }

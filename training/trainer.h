@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -45,7 +46,7 @@ struct MemoryReport {
   // `weights`: as blocks use them; `optimizer`: its state, and f32 masters where weights are bf16.
   std::int64_t weights = 0, gradients = 0, optimizer = 0, activations = 0 /* arena */,
                scratch = 0 /* of the back end */;
-  std::int64_t total() const { return weights + gradients + optimizer + activations + scratch; }
+  std::int64_t total() const { return counted_together({weights, gradients, optimizer, activations, scratch}); }
 };
 
 // How a pipeline cuts the model.
@@ -77,6 +78,16 @@ struct Workload {
   bool replay = true;           // a device may keep the work of a step and do it again in one call
   int threads = 1;              // of a rank: decides the back end's temporary memory
   std::int64_t vocabulary = 0;  // of the data set; the model's own may be larger
+  // Beside each rank, reading the rows of coming batches; training data then outlive the trainer. 0: it reads them
+  // itself.
+  int data_threads = 0;
+};
+
+// The rows of a micro-batch as a rank takes them up. Ranks that split anything but the batch take up the same ones.
+struct SamplesTaken {
+  std::int64_t step = 0, micro_batch = 0;  // from 1; from 0
+  std::int64_t first_row = 0;              // of the step
+  const std::vector<Sample>& samples;      // of the rows from there on
 };
 
 // All violations of a workload by this world size, at once, each with its legal values; throws Error. Needs no data, no
@@ -109,6 +120,8 @@ class Trainer {
   // Trains on step `step` (from 0) and returns the report of the step before, so that no step waits for the host.
   std::optional<StepReport> step(const Dataset&, std::int64_t step);
   std::optional<StepReport> flush();  // the report still outstanding
+  // Told in training, on the rank's own thread. Stages of a pipeline that look at no data take up none.
+  void watch_samples(std::function<void(const SamplesTaken&)>);
   // Every window once, over all ranks; the same number on every rank.
   EvaluationReport evaluate(const Dataset&);
 

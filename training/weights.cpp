@@ -120,7 +120,7 @@ Segment Weights::segment_of(const std::vector<Parameter*>& alike, std::int64_t f
   for (Parameter* p : alike) {
     p->home = static_cast<int>(members_.size());
     p->at = at;
-    at += p->shape.count();
+    at = counted_together({at, p->shape.count()});
   }
   s.count = round_up(at - first, s.cuts.parts);
   return s;
@@ -257,20 +257,20 @@ Tensor Weights::whole_gradient(const Parameter& p) {
 
 std::int64_t Weights::kept_bytes() const {
   std::int64_t n = 0;
-  for (const Bucket& b : buckets_) n += b.kept_values.bytes();
+  for (const Bucket& b : buckets_) n = counted_together({n, b.kept_values.bytes()});
   return n;
 }
 
 std::int64_t Weights::master_bytes() const {
   std::int64_t n = 0;
   for (const Bucket& b : buckets_)
-    if (b.kept_masters) n += b.kept_masters.bytes();
+    if (b.kept_masters) n = counted_together({n, b.kept_masters.bytes()});
   return n;
 }
 
 std::int64_t Weights::gradient_bytes() const {
   std::int64_t n = 0;
-  for (const Bucket& b : buckets_) n += b.kept_gradients.bytes();
+  for (const Bucket& b : buckets_) n = counted_together({n, b.kept_gradients.bytes()});
   return n;
 }
 

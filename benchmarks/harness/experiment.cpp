@@ -169,7 +169,10 @@ Json changed_document(const std::string& path, const RunOptions& options, int ra
           document.kind());
   const auto names_strategy = [](const std::string& set) { return set.starts_with("strategy="); };
   for (const std::string& set : options.set)
-    if (names_strategy(set)) set_by_path(document, set);
+    if (names_strategy(set)) {
+      require(!options.strategy, "--set {} beside --strategy {}: give one of the two", set, *options.strategy);
+      set_by_path(document, set);
+    }
   document.set("strategy", strategy_table(document.find("strategy"), options, ranks, strategy));
   const PerBatch per_batch = apply_per_batch(document, wanted_batch(options));
   if (!per_batch.warning.empty()) experiment.notes.push_back(per_batch.warning);
@@ -254,7 +257,7 @@ void open_data(Experiment& experiment, const Json& data, const Json& model, cons
     if (experiment.workload.training.batch_size > 0)
       problems.catching([&] { require_one_batch(*experiment.data.train, experiment.workload.training.batch_size); });
   } catch (const Error& error) {
-    const Json* words = model.find("vocabulary");
+    const Json* words = model.find("vocabulary") ? model.find("vocabulary") : model.find("classes");
     const std::string text = error.what() + remedy_for(data, experiment.fetch);
     if (!options.dry_run || !words || !words->is_integer()) {
       problems.add(text);

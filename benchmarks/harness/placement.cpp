@@ -7,17 +7,24 @@
 #include <algorithm>
 
 #include "models/model.h"
+#include "parallelism/world.h"
 
 namespace quadrille {
 
 int key_value_replicas(const Experiment& experiment) {
-  const Json& strategy = experiment.workload.strategy;
-  const int parts = extent_of(strategy, "heads", mesh_of(strategy, experiment.ranks));
   const auto model = describe_model(experiment.workload.model, experiment.workload.vocabulary);
+  std::int64_t heads = 0, kv_heads = 0;
   for (const Requirement& need : model->requirements())
-    if (need.replicates && need.axis == Axis::heads && parts > need.extent)
-      return static_cast<int>(parts / need.extent);
-  return 1;
+    if (need.axis == Axis::heads) (need.replicates ? kv_heads : heads) = need.extent;
+  if (kv_heads == 0) return 1;
+  std::int64_t groups = kv_heads;
+  WorldOptions options;
+  options.ranks = experiment.ranks;
+  run_counting(options, [&](std::unique_ptr<Communicator> world) {
+    const Mesh mesh(std::move(world), mesh_of(experiment.workload.strategy, experiment.ranks));
+    groups = Plan(experiment.workload.strategy, mesh).head_groups(heads, kv_heads);
+  });
+  return static_cast<int>(groups / kv_heads);
 }
 
 std::string pipeline_text(const PipelineReport& p) {

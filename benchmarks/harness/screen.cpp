@@ -79,7 +79,9 @@ std::string step_lines(const Record& record) {
   else
     text += fmt::format("  step time   {}: {} after {} warm-up steps\n", s.status, s.count, s.warm_up_steps);
   text += throughput_line(record);
-  if (record.replica_comparisons)
+  if (record.ranks == 1 && record.replica_comparisons)
+    text += "  replicas    none to compare: one rank holds everything once\n";
+  else if (record.replica_comparisons)
     text += fmt::format("  replicas    compared {} time{}, equal in every bit on every rank that holds them\n",
                         *record.replica_comparisons, *record.replica_comparisons == 1 ? "" : "s");
   return text;

@@ -19,6 +19,7 @@
 #include "benchmarks/harness/peaks.h"
 #include "benchmarks/harness/placement.h"
 #include "benchmarks/harness/same_settings.h"
+#include "benchmarks/harness/sample_dump.h"
 #include "benchmarks/harness/score.h"
 #include "benchmarks/harness/screen.h"
 #include "benchmarks/harness/text.h"
@@ -47,6 +48,7 @@ Json settings_of(const Experiment& experiment, const RunOptions& options) {
   Json settings = experiment.resolved;
   settings.set("--backend", experiment.backend);
   settings.set("--trace", !options.trace.empty());
+  settings.set("--dump-samples", !options.dump_samples.empty());
   settings.set("--check-replicas", options.check_replicas);
   settings.set("--links", options.links);
   settings.set("--collectives", options.gpus.collectives);
@@ -98,8 +100,12 @@ class RankSession {
     check_memory(backend);
     agree(*world_, first(), [&] {
       refuse_used_folder(session_.out);
-      if (!session_.options.trace.empty())
-        for (int run = 0; run < experiment().run.runs; ++run) refuse_trace_place(trace_path(run));
+      const RunOptions& options = session_.options;
+      for (const auto& [name, file] : {std::pair{"--trace", options.trace}, {"--dump-samples", options.dump_samples}})
+        for (int run = 0; run < experiment().run.runs && !file.empty(); ++run)
+          refuse_file_place(name, path_of_run(file, run));
+      require(options.trace.empty() || options.trace != options.dump_samples,
+              "--trace and --dump-samples both name {}; give two files", options.trace);
       session_.made = make_out_folder(session_.out);
     });
     if (first()) print(opening_screen(experiment(), launch_));
@@ -150,6 +156,7 @@ class RankSession {
     const double begin = session_.clock.seconds();
     Workload workload = experiment().workload;
     workload.threads = launch_.mine.threads;
+    workload.data_threads = session_.options.data_threads;
     workload.seed += static_cast<std::uint64_t>(run);
     const auto seed = static_cast<std::int64_t>(workload.seed);
     Ledger ledger(!session_.options.trace.empty());
@@ -165,6 +172,9 @@ class RankSession {
     const double connected = session_.clock.seconds();
     const Backend& backend = backend_named(experiment().backend);
     Trainer trainer(workload, mesh, backend, device_->device(), ledger);
+    SampleDump samples(world_->rank());
+    const bool dumps = !session_.options.dump_samples.empty();
+    if (dumps) trainer.watch_samples([&](const SamplesTaken& taken) { samples.note(taken); });
     const double built = session_.clock.seconds();
 
     const bool emulated =
@@ -195,7 +205,8 @@ class RankSession {
     line.forecast = forecast(workload, backend, experiment().ranks, world_->rank()).memory;
     const std::vector<Json> all = world_->exchange(contribution_json(line, trace));
     if (!session_.options.trace.empty())
-      write_trace(*world_, ledger, trace.ledger_start, launch_.mine.host, trace_path(run));
+      write_trace(*world_, ledger, trace.ledger_start, launch_.mine.host, path_of_run(session_.options.trace, run));
+    if (dumps) write_samples(*world_, samples, path_of_run(session_.options.dump_samples, run));
     const RunFacts facts{run,
                          seed,
                          session_.clock.unix_seconds(trace.start_seconds),
@@ -226,9 +237,9 @@ class RankSession {
     return line;
   }
 
-  std::string trace_path(int run) const {
-    if (experiment().run.runs == 1) return session_.options.trace;
-    const fs::path given(session_.options.trace);
+  std::string path_of_run(const std::string& file, int run) const {
+    if (experiment().run.runs == 1) return file;
+    const fs::path given(file);
     return (given.parent_path() / fmt::format("{}_{}{}", given.stem().string(), run, given.extension().string()))
         .string();
   }
@@ -309,14 +320,14 @@ void remove_empty_folders(const std::vector<std::string>& made) {
     if (fs::is_directory(folder, code) && fs::is_empty(folder, code)) fs::remove(folder, code);
 }
 
-void refuse_trace_place(const std::string& path) {
+void refuse_file_place(const std::string& option, const std::string& path) {
   std::error_code code;
   const bool there = fs::exists(path, code);
-  require(!code, "--trace {}: {}; give another file", path, code.message());
-  require(!there, "--trace {} exists already: a trace never replaces another file; give another name, or remove it",
+  require(!code, "{} {}: {}; give another file", option, path, code.message());
+  require(!there, "{} {} exists already: a run never replaces another file; give another name, or remove it", option,
           path);
   const bool good = std::ofstream(path).is_open();
-  require(good, "--trace {} cannot be written; give a file in a folder that exists and may be written to", path);
+  require(good, "{} {} cannot be written; give a file in a folder that exists and may be written to", option, path);
   fs::remove(path, code);
 }
 

@@ -36,8 +36,9 @@ void refuse_used_folder(const std::string& out);
 // nothing.
 std::vector<std::string> make_out_folder(const std::string& out);
 void remove_empty_folders(const std::vector<std::string>& made);
-// Throws Error when the file exists or cannot be made there. Leaves nothing.
-void refuse_trace_place(const std::string& path);
+// `option`: "--trace" or another that names a file to be written at the end. Throws Error when it exists or cannot be
+// made there. Leaves nothing.
+void refuse_file_place(const std::string& option, const std::string& path);
 // Throws Error when the ranks of one host need more bytes than it has free. free_bytes 0: unknown, not judged.
 void refuse_more_than_free(double needed_bytes, double free_bytes, int ranks);
 

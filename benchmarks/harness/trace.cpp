@@ -6,14 +6,13 @@
 
 #include <algorithm>
 
+#include "benchmarks/harness/gather.h"
 #include "core/error.h"
 #include "core/json.h"
 
 namespace quadrille {
 
 namespace {
-
-constexpr std::size_t kPiece = std::size_t{1} << 20;  // of a rank's text per exchange
 
 const char* kind_name(Entry::Kind kind) {
   switch (kind) {
@@ -60,19 +59,6 @@ Json name_event(const char* what, int rank, int thread, const std::string& name)
   return event;
 }
 
-// Cut after line ends, so that no character is torn.
-std::vector<std::string> pieces_of(const std::string& text) {
-  std::vector<std::string> pieces;
-  for (std::size_t at = 0; at < text.size();) {
-    std::size_t end = std::min(text.size(), at + kPiece);
-    if (const auto line = text.rfind('\n', end - 1); end < text.size() && line != std::string::npos && line >= at)
-      end = line + 1;
-    pieces.push_back(text.substr(at, end - at));
-    at = end;
-  }
-  return pieces;
-}
-
 }  // namespace
 
 std::string trace_events(const Ledger& ledger, double zero, int rank, const std::string& host) {
@@ -90,17 +76,7 @@ std::string trace_events(const Ledger& ledger, double zero, int rank, const std:
 
 void write_trace(Communicator& world, const Ledger& ledger, double zero, const std::string& host,
                  const std::string& path) {
-  const std::string mine = trace_events(ledger, zero, world.rank(), host);
-  // Ranks speak in turn and in pieces: the host exchange is for small messages, and all worlds have it.
-  const std::vector<std::string> pieces = pieces_of(mine);
-  std::int64_t most = 0;
-  for (const Json& count : world.exchange(static_cast<std::int64_t>(pieces.size())))
-    most = std::max(most, count.integer());
-  std::vector<std::string> all(static_cast<std::size_t>(world.rank() == 0 ? world.size() : 0));
-  for (std::size_t i = 0; i < static_cast<std::size_t>(most); ++i) {
-    const std::vector<Json> given = world.exchange(i < pieces.size() ? Json(pieces[i]) : Json(""));
-    for (std::size_t rank = 0; rank < all.size(); ++rank) all[rank] += given[rank].string();
-  }
+  const std::vector<std::string> all = gather_text(world, trace_events(ledger, zero, world.rank(), host));
   if (world.rank() != 0) return;
   std::string text = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
   for (std::size_t rank = 0; rank < all.size(); ++rank) text += (rank > 0 ? ",\n" : "") + all[rank];

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -13,7 +14,7 @@ namespace quadrille {
 
 class WatchedDataset : public Dataset {
  public:
-  // `watch` gets the number of each sample before it is read.
+  // `watch` gets the number of each sample before it is read, from whoever reads, one at a time.
   WatchedDataset(const Dataset& data, std::function<void(std::int64_t index)> watch)
       : data_(data), watch_(std::move(watch)) {}
   std::int64_t size() const override { return data_.size(); }
@@ -25,7 +26,10 @@ class WatchedDataset : public Dataset {
   std::string unit() const override { return data_.unit(); }
   std::int64_t labels() const override { return data_.labels(); }
   void read(std::int64_t epoch, std::int64_t index, const Row& row) const override {
-    watch_(index);
+    {
+      const std::lock_guard lock(mutex_);
+      watch_(index);
+    }
     data_.read(epoch, index, row);
   }
   void scan() const override { data_.scan(); }
@@ -34,6 +38,7 @@ class WatchedDataset : public Dataset {
  private:
   const Dataset& data_;
   std::function<void(std::int64_t)> watch_;
+  mutable std::mutex mutex_;
 };
 
 }  // namespace quadrille

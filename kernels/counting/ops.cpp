@@ -53,6 +53,16 @@ Cost CountingOps::gelu_backward(Stream& stream, const Tensor& dx, const Tensor& 
   return bill_gelu_backward(dx, dy, x);
 }
 
+Cost CountingOps::tanh(Stream& stream, const Tensor& out, const Tensor& x) const {
+  check_tanh(stream, out, x);
+  return bill_tanh(out, x);
+}
+
+Cost CountingOps::tanh_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& y) const {
+  check_tanh_backward(stream, dx, dy, y);
+  return bill_tanh_backward(dx, dy, y);
+}
+
 Cost CountingOps::gated_silu(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor& up) const {
   check_gated_silu(stream, out, gate, up);
   return bill_gated_silu(out, gate, up);
@@ -109,6 +119,12 @@ Cost CountingOps::embedding_backward(Stream& stream, const Tensor& dtable, const
                                      std::int64_t first_row) const {
   check_embedding_backward(stream, dtable, dout, ids, first_row);
   return bill_embedding_backward(dtable, dout, ids);
+}
+
+Cost CountingOps::rows_of_places(Stream& stream, const Tensor& rows, const Tensor& places, std::int64_t tokens,
+                                 std::int64_t first, const Jump& jump) const {
+  check_rows_of_places(stream, rows, places, tokens, first, jump);
+  return bill_rows_of_places(rows, places);
 }
 
 Cost CountingOps::positions(Stream& stream, const Tensor& ids, std::int64_t first, const Jump& jump) const {
@@ -181,9 +197,10 @@ Cost CountingOps::count_correct(Stream& stream, const Tensor& correct, const Ten
 }
 
 Cost CountingOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
-                                         const Tensor& sums, const Tensor& labels, const CrossEntropy& how) const {
-  check_cross_entropy_backward(stream, dlogits, logits, max, sums, labels, how);
-  return bill_cross_entropy_backward(dlogits, logits, max, sums, labels);
+                                         const Tensor& sums, const Tensor& labels, const Tensor& counts,
+                                         const CrossEntropy& how) const {
+  check_cross_entropy_backward(stream, dlogits, logits, max, sums, labels, counts, how);
+  return bill_cross_entropy_backward(dlogits, logits, max, sums, labels, counts);
 }
 
 Cost CountingOps::move_block(Stream& stream, const Tensor& out, const Tensor& in, const BlockMove& how) const {

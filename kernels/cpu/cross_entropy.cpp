@@ -99,9 +99,11 @@ Cost CpuOps::count_correct(Stream& stream, const Tensor& correct, const Tensor& 
 }
 
 Cost CpuOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
-                                    const Tensor& sums, const Tensor& labels, const CrossEntropy& how) const {
-  const Extents e = check_cross_entropy_backward(stream, dlogits, logits, max, sums, labels, how);
+                                    const Tensor& sums, const Tensor& labels, const Tensor& counts,
+                                    const CrossEntropy& how) const {
+  const Extents e = check_cross_entropy_backward(stream, dlogits, logits, max, sums, labels, counts, how);
   check_labels(labels.host<std::int32_t>(), how);
+  const float scale = counts ? static_cast<float>(doubles(counts)[0] / doubles(counts)[1]) : 1.0f;
   const auto spread = static_cast<float>(how.smoothing / static_cast<double>(how.words));
   const auto sharp = static_cast<float>(1 - how.smoothing);
   over_rows(e, [&, loop = row_loops().softmax_gradient, to = floats(dlogits), x = floats(logits), most = doubles(max),
@@ -114,8 +116,10 @@ Cost CpuOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, const
     loop(row, x + i * e.columns, static_cast<float>(most[i]), static_cast<float>(1 / s[3 * i]), spread, e.columns);
     const std::int64_t at = label[i] - how.first_word;
     if (at >= 0 && at < e.columns) row[at] -= sharp;
+    if (scale != 1)
+      for (std::int64_t j = 0; j < e.columns; ++j) row[j] *= scale;
   });
-  return bill_cross_entropy_backward(dlogits, logits, max, sums, labels);
+  return bill_cross_entropy_backward(dlogits, logits, max, sums, labels, counts);
 }
 
 }  // namespace quadrille

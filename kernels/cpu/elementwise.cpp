@@ -2,6 +2,7 @@
 // Element-wise ops, column sums and moves of blocks.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/bills.h"
@@ -85,6 +86,23 @@ Cost CpuOps::gelu_backward(Stream& stream, const Tensor& dx, const Tensor& dy, c
   over(dx.count(), [loop = element_loops().gelu_backward, to = floats(dx), d = floats(dy),
                     from = floats(x)](Slice s) noexcept { loop(to + s.first, d + s.first, from + s.first, s.count); });
   return bill_gelu_backward(dx, dy, x);
+}
+
+// Of a pooled row or two: the library's function is fast enough.
+Cost CpuOps::tanh(Stream& stream, const Tensor& out, const Tensor& x) const {
+  check_tanh(stream, out, x);
+  over(out.count(), [to = floats(out), from = floats(x)](Slice s) noexcept {
+    for (std::int64_t i = s.first; i < s.end(); ++i) to[i] = std::tanh(from[i]);
+  });
+  return bill_tanh(out, x);
+}
+
+Cost CpuOps::tanh_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& y) const {
+  check_tanh_backward(stream, dx, dy, y);
+  over(dx.count(), [to = floats(dx), d = floats(dy), from = floats(y)](Slice s) noexcept {
+    for (std::int64_t i = s.first; i < s.end(); ++i) to[i] = d[i] * (1 - from[i]) * (1 + from[i]);
+  });
+  return bill_tanh_backward(dx, dy, y);
 }
 
 Cost CpuOps::gated_silu(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor& up) const {

@@ -57,6 +57,17 @@ Cost CpuOps::row_lengths(Stream& stream, const Tensor& lengths, const Tensor& id
   return bill_row_lengths(lengths, ids);
 }
 
+Cost CpuOps::rows_of_places(Stream& stream, const Tensor& rows, const Tensor& places, std::int64_t tokens,
+                            std::int64_t first, const Jump& jump) const {
+  const Extents e = check_rows_of_places(stream, rows, places, tokens, first, jump);
+  const auto to = rows.host<std::int32_t>(), from = places.host<std::int32_t>();
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const std::int64_t token = token_at(first, jump, tokens, from[i]), row = static_cast<std::int64_t>(i) / e.columns;
+    to[i] = token < 0 ? -1 : static_cast<std::int32_t>(row * tokens + token);
+  }
+  return bill_rows_of_places(rows, places);
+}
+
 Cost CpuOps::embedding(Stream& stream, const Tensor& out, const Tensor& table, const Tensor& ids,
                        std::int64_t first_row) const {
   const Extents e = check_embedding(stream, out, table, ids, first_row);

@@ -20,6 +20,8 @@ class CpuOps : public Ops {
   Cost gelu(Stream&, const Tensor& out, const Tensor& x) const override;
   Cost relu(Stream&, const Tensor& out, const Tensor& x) const override;
   Cost gelu_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x) const override;
+  Cost tanh(Stream&, const Tensor& out, const Tensor& x) const override;
+  Cost tanh_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& y) const override;
   Cost gated_silu(Stream&, const Tensor& out, const Tensor& gate, const Tensor& up) const override;
   Cost gated_silu_backward(Stream&, const Tensor& dgate, const Tensor& dup, const Tensor& dy, const Tensor& gate,
                            const Tensor& up) const override;
@@ -40,6 +42,8 @@ class CpuOps : public Ops {
   Cost positions(Stream&, const Tensor& ids, std::int64_t first, const Jump&) const override;
   Cost sinusoids(Stream&, const Tensor& out, const Tensor& x, const Sinusoids&) const override;
   Cost row_lengths(Stream&, const Tensor& lengths, const Tensor& ids) const override;
+  Cost rows_of_places(Stream&, const Tensor& rows, const Tensor& places, std::int64_t tokens, std::int64_t first,
+                      const Jump&) const override;
   Cost attention(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
                  const Tensor& lengths, const Attention&) const override;
   Cost attention_backward(Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,
@@ -57,7 +61,8 @@ class CpuOps : public Ops {
                      const CrossEntropy&) const override;
   Cost count_correct(Stream&, const Tensor& correct, const Tensor& matches, const Tensor& labels) const override;
   Cost cross_entropy_backward(Stream&, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
-                              const Tensor& sums, const Tensor& labels, const CrossEntropy&) const override;
+                              const Tensor& sums, const Tensor& labels, const Tensor& counts,
+                              const CrossEntropy&) const override;
   Cost conv(Stream&, const Tensor& out, const Tensor& x, const Tensor& w, const Conv&) const override;
   Cost conv_backward_input(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& w, const Conv&,
                            Write) const override;

@@ -40,7 +40,11 @@ Cost CpuOps::sum_of_squares(Stream& stream, const Tensor& sum, const Tensor& x) 
 Cost CpuOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& totals, const Tensor& settings,
                           double clip_norm) const {
   check_step_scalars(stream, scalars, totals, settings, clip_norm);
-  const double loss = doubles(totals)[0], count = doubles(totals)[1], squares = doubles(totals)[2];
+  const double* from = doubles(totals);
+  double loss = from[0];
+  const double count = from[1], squares = from[2];
+  for (std::int64_t k = 3; k < totals.count(); k += 2)  // means of further losses
+    if (from[k + 1] > 0) loss += from[k] * (count / from[k + 1]);
   const bool finite = std::isfinite(loss) && std::isfinite(squares) && std::isfinite(count) && count > 0;
   const double norm = std::sqrt(squares) / count;
   const double clipped = clip_norm > 0 && norm > clip_norm ? clip_norm / norm : 1;

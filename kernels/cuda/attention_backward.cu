@@ -4,9 +4,7 @@
 // fixed order; the price is that scores and dP are computed twice. With S the scaled scores, P their softmax, M the
 // dropout multipliers: dP = M∘(dout Vᵀ), dS = P∘(dP - dout·out), dQ = scale dS K, dK = scale dSᵀ Q, dV = (P∘M)ᵀ dout.
 // Bound by arithmetic: 6·head FLOPs a visible pair in the first kernel, 8·head in the second.
-// The bill is the same both ways, 10·head a pair: only cuDNN on a device knows which way a call goes, and a forecast
-// has to be exact without one. So two of the plain kernels' seven products are not billed: they seem slower than they
-// are.
+// Of these seven products three are made once more, and billed so (kRebuiltPlainly).
 #include "kernels/bills.h"
 #include "kernels/checks.h"
 #include "kernels/cuda/attention_tiles.cuh"

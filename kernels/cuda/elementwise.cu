@@ -63,6 +63,20 @@ struct ReluBackward {
     return out > R(0) ? dy : R(0);
   }
 };
+__device__ __forceinline__ float hyperbolic_tangent(float x) { return tanhf(x); }
+__device__ __forceinline__ double hyperbolic_tangent(double x) { return tanh(x); }
+struct Tanh {
+  template <class R>
+  __device__ R operator()(R x) const {
+    return hyperbolic_tangent(x);
+  }
+};
+struct TanhBackward {
+  template <class R>
+  __device__ R operator()(R dy, R y) const {
+    return dy * (R(1) - y) * (R(1) + y);
+  }
+};
 struct GatedSilu {
   template <class R>
   __device__ R operator()(R gate, R up) const {
@@ -273,6 +287,23 @@ Cost CudaOps::relu_backward(Stream& stream, const Tensor& dx, const Tensor& dy, 
                  static_cast<const T*>(out.as<T>()));
   });
   return bill_relu_backward(dx, dy, out);
+}
+
+Cost CudaOps::tanh(Stream& stream, const Tensor& out, const Tensor& x) const {
+  check_tanh(stream, out, x);
+  with_number_type(out, [&]<class T>(T) {
+    over_numbers(stream, Tanh(), out.count(), out.as<T>(), static_cast<const T*>(x.as<T>()));
+  });
+  return bill_tanh(out, x);
+}
+
+Cost CudaOps::tanh_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& y) const {
+  check_tanh_backward(stream, dx, dy, y);
+  with_number_type(dx, [&]<class T>(T) {
+    over_numbers(stream, TanhBackward(), dx.count(), dx.as<T>(), static_cast<const T*>(dy.as<T>()),
+                 static_cast<const T*>(y.as<T>()));
+  });
+  return bill_tanh_backward(dx, dy, y);
 }
 
 Cost CudaOps::gated_silu(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor& up) const {

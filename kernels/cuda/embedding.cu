@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of a table by id, and back; positions as ids. Floors, of E features of s bytes: embedding reads and writes s·E a
-// row; embedding_backward reads s·E a row, and reads and writes s·E (wide: 4·E) once for each different id.
+// row; embedding_backward reads s·E a row, and reads and writes s·E (wide: 4·E) once for each different id;
+// rows_of_places reads and writes 4 bytes a place; row_lengths reads 4 bytes an id.
 #include "kernels/bills.h"
 #include "kernels/checks.h"
 #include "kernels/cuda/device_code.cuh"
@@ -134,6 +135,15 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+__global__ void __launch_bounds__(kThreads)
+    rows_of_places_kernel(std::int64_t count, std::int64_t columns, std::int32_t* rows, const std::int32_t* places,
+                          std::int64_t tokens, std::int64_t first, Jump jump) {
+  for (std::int64_t i = thread_of_grid(); i < count; i += threads_of_grid()) {
+    const std::int64_t token = token_at(first, jump, tokens, places[i]);
+    rows[i] = token < 0 ? -1 : static_cast<std::int32_t>(i / columns * tokens + token);
+  }
+}
+
 // A warp has a row. Reads each id once.
 __global__ void __launch_bounds__(kWarp* kRowsAtOnce)
     row_lengths_kernel(std::int64_t rows, std::int64_t tokens, std::int32_t* lengths, const std::int32_t* ids) {
@@ -198,6 +208,14 @@ Cost CudaOps::row_lengths(Stream& stream, const Tensor& lengths, const Tensor& i
   launch(cuda_stream(stream), {blocks_for(e.rows, kRowsAtOnce), {kWarp, kRowsAtOnce}}, row_lengths_kernel, e.rows,
          e.columns, lengths.as<std::int32_t>(), static_cast<const std::int32_t*>(ids.as<std::int32_t>()));
   return bill_row_lengths(lengths, ids);
+}
+
+Cost CudaOps::rows_of_places(Stream& stream, const Tensor& rows, const Tensor& places, std::int64_t tokens,
+                             std::int64_t first, const Jump& jump) const {
+  const Extents e = check_rows_of_places(stream, rows, places, tokens, first, jump);
+  launch(cuda_stream(stream), {blocks_for(rows.count(), kThreads), kThreads}, rows_of_places_kernel, rows.count(),
+         e.columns, rows.as<std::int32_t>(), places.as<std::int32_t>(), tokens, first, jump);
+  return bill_rows_of_places(rows, places);
 }
 
 }  // namespace quadrille

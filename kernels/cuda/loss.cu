@@ -143,37 +143,42 @@ __global__ void __launch_bounds__(kLossThreads)
   if (threadIdx.x == 0) correct[0] += sum;
 }
 
-// What a row's gradient is made of: probability - target.
+// What a row's gradient is made of: (probability - target)·scale.
 template <class R>
 struct RowGradient {
-  R most, inverse_sum, spread, sharp;
+  R most, inverse_sum, spread, sharp, scale;
   std::int64_t label;  // in the words held; beyond them when held elsewhere
   __device__ __forceinline__ R operator()(R logit, std::int64_t word) const {
-    return exponential(logit - most) * inverse_sum - (word == label ? spread + sharp : spread);
+    return (exponential(logit - most) * inverse_sum - (word == label ? spread + sharp : spread)) * scale;
   }
 };
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     cross_entropy_backward_kernel(std::int64_t rows, std::int64_t columns, bool aligned, T* dlogits, const T* logits,
-                                  const double* max, const double* sums, const std::int32_t* labels, CrossEntropy how) {
+                                  const double* max, const double* sums, const std::int32_t* labels,
+                                  const double* counts /* or null */, CrossEntropy how) {
+  const double scale = counts ? counts[0] / counts[1] : 1;
   constexpr int N = kPackOf<T>;
   for (std::int64_t i = blockIdx.x; i < rows; i += gridDim.x) {
     const T* row = logits + i * columns;
     T* to = dlogits + i * columns;
-    const bool counts = labels[i] >= 0;
-    const RowGradient<Real<T>> gradient{static_cast<Real<T>>(max[i]), static_cast<Real<T>>(1 / sums[3 * i]),
+    const bool counted = labels[i] >= 0;
+    const RowGradient<Real<T>> gradient{static_cast<Real<T>>(max[i]),
+                                        static_cast<Real<T>>(1 / sums[3 * i]),
                                         static_cast<Real<T>>(how.smoothing / static_cast<double>(how.words)),
-                                        static_cast<Real<T>>(1 - how.smoothing), labels[i] - how.first_word};
+                                        static_cast<Real<T>>(1 - how.smoothing),
+                                        static_cast<Real<T>>(scale),
+                                        labels[i] - how.first_word};
     over_row(
         row, columns, aligned,
         [&](std::int64_t at) {
           auto v = load_pack<N>(row + at);
 #pragma unroll
-          for (int k = 0; k < N; ++k) v.at[k] = counts ? gradient(v.at[k], at + k) : Real<T>(0);
+          for (int k = 0; k < N; ++k) v.at[k] = counted ? gradient(v.at[k], at + k) : Real<T>(0);
           store_pack(to + at, v);
         },
-        [&](std::int64_t at) { to[at] = narrow<T>(counts ? gradient(widen(row[at]), at) : Real<T>(0)); });
+        [&](std::int64_t at) { to[at] = narrow<T>(counted ? gradient(widen(row[at]), at) : Real<T>(0)); });
   }
 }
 
@@ -226,15 +231,16 @@ Cost CudaOps::count_correct(Stream& stream, const Tensor& correct, const Tensor&
 }
 
 Cost CudaOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
-                                     const Tensor& sums, const Tensor& labels, const CrossEntropy& how) const {
-  const Extents e = check_cross_entropy_backward(stream, dlogits, logits, max, sums, labels, how);
+                                     const Tensor& sums, const Tensor& labels, const Tensor& counts,
+                                     const CrossEntropy& how) const {
+  const Extents e = check_cross_entropy_backward(stream, dlogits, logits, max, sums, labels, counts, how);
   with_number_type(logits, [&]<class T>(T) {
     const auto past = [](const T* at) { return reinterpret_cast<std::uintptr_t>(at) % kPackBytes; };
     launch(cuda_stream(stream), {blocks_for(e.rows, 1), kThreads}, cross_entropy_backward_kernel<T>, e.rows, e.columns,
            past(dlogits.as<T>()) == past(logits.as<T>()), dlogits.as<T>(), logits.as<T>(), max.as<double>(),
-           sums.as<double>(), labels.as<std::int32_t>(), how);
+           sums.as<double>(), labels.as<std::int32_t>(), counts ? counts.as<double>() : nullptr, how);
   });
-  return bill_cross_entropy_backward(dlogits, logits, max, sums, labels);
+  return bill_cross_entropy_backward(dlogits, logits, max, sums, labels, counts);
 }
 
 }  // namespace quadrille

@@ -41,8 +41,12 @@ __global__ void __launch_bounds__(kThreads) add_squares(int blocks, double* tota
   if (threadIdx.x == 0) *total += sum;
 }
 
-__global__ void step_scalars_kernel(double* scalars, const double* totals, const double* settings, double clip_norm) {
-  const double loss = totals[0], count = totals[1], squares = totals[2];
+__global__ void step_scalars_kernel(double* scalars, const double* totals, std::int64_t numbers, const double* settings,
+                                    double clip_norm) {
+  double loss = totals[0];
+  const double count = totals[1], squares = totals[2];
+  for (std::int64_t k = 3; k < numbers; k += 2)  // means of further losses
+    if (totals[k + 1] > 0) loss += totals[k] * (count / totals[k + 1]);
   const bool finite = std::isfinite(loss) && std::isfinite(squares) && std::isfinite(count) && count > 0;
   const double norm = sqrt(squares) / count;
   const double clipped = clip_norm > 0 && norm > clip_norm ? clip_norm / norm : 1;
@@ -288,7 +292,7 @@ Cost CudaOps::sum_of_squares(Stream& stream, const Tensor& sum, const Tensor& x)
 Cost CudaOps::step_scalars(Stream& stream, const Tensor& scalars, const Tensor& totals, const Tensor& settings,
                            double clip_norm) const {
   check_step_scalars(stream, scalars, totals, settings, clip_norm);
-  launch(cuda_stream(stream), {1, 1}, step_scalars_kernel, scalars.as<double>(), totals.as<double>(),
+  launch(cuda_stream(stream), {1, 1}, step_scalars_kernel, scalars.as<double>(), totals.as<double>(), totals.count(),
          settings.as<double>(), clip_norm);
   return bill_step_scalars(scalars, totals, settings);
 }

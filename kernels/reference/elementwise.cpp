@@ -104,6 +104,30 @@ Cost ReferenceOps::gelu_backward(Stream& stream, const Tensor& dx, const Tensor&
   return bill_gelu_backward(dx, dy, x);
 }
 
+Cost ReferenceOps::tanh(Stream& stream, const Tensor& out, const Tensor& x) const {
+  check_tanh(stream, out, x);
+  with_type_of(out, [&]<class T>(T) {
+    const T* x_at = numbers<T>(x);
+    T* out_at = numbers<T>(out);
+    for (std::int64_t i = 0; i < out.count(); ++i) out_at[i] = static_cast<T>(std::tanh(static_cast<double>(x_at[i])));
+  });
+  return bill_tanh(out, x);
+}
+
+Cost ReferenceOps::tanh_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& y) const {
+  check_tanh_backward(stream, dx, dy, y);
+  with_type_of(dx, [&]<class T>(T) {
+    const T* y_at = numbers<T>(y);
+    T* dx_at = numbers<T>(dx);
+    const T* dy_at = numbers<T>(dy);
+    for (std::int64_t i = 0; i < dx.count(); ++i) {
+      const double v = y_at[i];
+      dx_at[i] = static_cast<T>(dy_at[i] * (1 - v * v));
+    }
+  });
+  return bill_tanh_backward(dx, dy, y);
+}
+
 Cost ReferenceOps::gated_silu(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor& up) const {
   check_gated_silu(stream, out, gate, up);
   with_type_of(out, [&]<class T>(T) {

@@ -47,6 +47,17 @@ Cost ReferenceOps::row_lengths(Stream& stream, const Tensor& lengths, const Tens
   return bill_row_lengths(lengths, ids);
 }
 
+Cost ReferenceOps::rows_of_places(Stream& stream, const Tensor& rows, const Tensor& places, std::int64_t tokens,
+                                  std::int64_t first, const Jump& jump) const {
+  const Extents e = check_rows_of_places(stream, rows, places, tokens, first, jump);
+  const auto to = rows.host<std::int32_t>(), from = places.host<std::int32_t>();
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const std::int64_t token = token_at(first, jump, tokens, from[i]), row = static_cast<std::int64_t>(i) / e.columns;
+    to[i] = token < 0 ? -1 : static_cast<std::int32_t>(row * tokens + token);
+  }
+  return bill_rows_of_places(rows, places);
+}
+
 Cost ReferenceOps::embedding(Stream& stream, const Tensor& out, const Tensor& table, const Tensor& ids,
                              std::int64_t first_row) const {
   const Extents e = check_embedding(stream, out, table, ids, first_row);
@@ -172,9 +183,10 @@ Cost ReferenceOps::count_correct(Stream& stream, const Tensor& correct, const Te
 
 Cost ReferenceOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits,
                                           const Tensor& max, const Tensor& sums, const Tensor& labels,
-                                          const CrossEntropy& how) const {
-  const Extents e = check_cross_entropy_backward(stream, dlogits, logits, max, sums, labels, how);
+                                          const Tensor& counts, const CrossEntropy& how) const {
+  const Extents e = check_cross_entropy_backward(stream, dlogits, logits, max, sums, labels, counts, how);
   check_labels(labels.host<std::int32_t>(), how);
+  const double scale = counts ? numbers<double>(counts)[0] / numbers<double>(counts)[1] : 1;
   const double spread = how.smoothing / static_cast<double>(how.words);
   with_type_of(logits, [&]<class T>(T) {
     const std::int32_t* labels_at = numbers<std::int32_t>(labels);
@@ -188,11 +200,11 @@ Cost ReferenceOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits,
         const std::int64_t at = i * e.columns + j;
         const double probability = std::exp(logits_at[at] - max_at[i]) / sums_at[3 * i];
         const double target = (how.first_word + j == label ? 1 - how.smoothing : 0) + spread;
-        dlogits_at[at] = label < 0 ? T{0} : static_cast<T>(probability - target);
+        dlogits_at[at] = label < 0 ? T{0} : static_cast<T>((probability - target) * scale);
       }
     }
   });
-  return bill_cross_entropy_backward(dlogits, logits, max, sums, labels);
+  return bill_cross_entropy_backward(dlogits, logits, max, sums, labels, counts);
 }
 
 }  // namespace quadrille

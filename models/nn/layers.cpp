@@ -3,6 +3,10 @@
 
 namespace quadrille {
 
+Var with_bias(Tape& tape, Var y, Var bias) {
+  return tape.may_join(y, bias) ? tape.settle(tape.join(y, bias)) : tape.add_bias(tape.settle(y), bias);
+}
+
 Linear::Linear(Parameters& parameters, const std::string& bucket, const std::string& name, const Dims& in,
                const Dims& out, bool bias, double deviation)
     : name_(name), summed_(static_cast<int>(in.size())), made_(out) {
@@ -29,8 +33,7 @@ Var Linear::operator()(Tape& tape, Var x) const {
   const auto use = [&](Parameter& p) { return spread_ ? tape.spread_heads(tape.use(p), *spread_) : tape.use(p); };
   const Var y = tape.linear(x, use(*weight_), summed_, made_);
   if (!bias_) return tape.settle(y);
-  const Var bias = use(*bias_);
-  return tape.may_join(y, bias) ? tape.settle(tape.join(y, bias)) : tape.add_bias(tape.settle(y), bias);
+  return with_bias(tape, y, use(*bias_));
 }
 
 NormLayer::NormLayer(Parameters& parameters, const std::string& bucket, const std::string& name, Dim over,

@@ -12,6 +12,9 @@
 
 namespace quadrille {
 
+// A product that may still owe, settled, with its bias.
+Var with_bias(Tape&, Var product_consumed, Var bias);
+
 // y = x w + b. Weight dims: in then out; initial weights normal with this deviation, bias zero.
 class Linear {
  public:

@@ -15,6 +15,16 @@ Tensor MicroBatch::field(std::string_view name) const {
   fail("the model asks for the field \"{}\" of a batch; it has {}", name, known.empty() ? "none" : known);
 }
 
+const LossTotals& MicroBatch::loss_of(std::string_view labels) const {
+  std::string known;
+  for (const LossTotals& loss : losses) {
+    if (loss.labels == labels) return loss;
+    known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", loss.labels);
+  }
+  fail("the model has a loss of the labels \"{}\", which its description does not name; it names {}", labels,
+       known.empty() ? "none" : known);
+}
+
 Tape::Tape(Context& context, const MicroBatch& micro, Purpose purpose)
     : context_(context), micro_(micro), purpose_(purpose) {}
 
@@ -140,6 +150,11 @@ Tensor Tape::parameter_gradient(Var v) {
     refuse("a use of " + p.name + " owes on " + context_.mesh().names(owed & ~p.owed) +
            ", more than the rehearsal said; please report this");
   return context_.mesh().first_on(p.owed & ~owed) ? p.gradient : Tensor();
+}
+
+double Tape::adds_for(Var v) const {
+  const Parameter* p = value(v).parameter;
+  return p ? context_.mesh().extent_of(p->owed & ~where(v, Kind::copy)) : 1;
 }
 
 std::vector<Parameter*> Tape::note_debts() {

@@ -24,6 +24,13 @@ struct Var {
   int id = -1;
 };
 
+// A loss of the model, known by its field of labels.
+struct LossTotals {
+  std::string labels;
+  Tensor sums;         // f64 [2]: Σ loss, Σ count are added here
+  Tensor counts = {};  // f64 [2], of a further loss: labels of the whole step that count in the main loss, and in this
+};
+
 // The rows a tape sees: `rows` of the global batch from `first_row` on, over all ranks; of each field of the model this
 // rank's rows, [own rows, shape of the field...]. `step` addresses dropout.
 struct MicroBatch {
@@ -31,10 +38,12 @@ struct MicroBatch {
   std::vector<std::pair<std::string, Tensor>> fields;
   std::int64_t step = 0;
   std::uint64_t seed = 0;
-  bool training = true;  // false: dropout is off, no gradient is wanted
-  Tensor loss;           // f64 [2]: Σ loss, Σ count are added here
-  Tensor correct = {};   // f64 [1], in evaluations: how many counted labels have the largest logit is added here
-  Tensor field(std::string_view name) const;  // throws Error naming the fields there are
+  bool training = true;                 // false: dropout is off, no gradient is wanted
+  std::vector<LossTotals> losses = {};  // the main one first
+  // f64 [1], in evaluations: how many counted labels of the main loss have the largest logit is added here.
+  Tensor correct = {};
+  Tensor field(std::string_view name) const;                 // throws Error naming the fields there are
+  const LossTotals& loss_of(std::string_view labels) const;  // throws Error naming the losses there are
 };
 
 // The state on one mesh axis.
@@ -102,6 +111,7 @@ class Tape {
   Var add_bias(Var x_consumed, Var bias);
   Var gelu(Var x);
   Var relu(Var x_consumed);
+  Var tanh(Var x);
   Var gated_silu(Var gate, Var up);
   Var dropout(Var x_consumed, double probability, std::string_view name);
   Var norm(Var x, Var gain, std::optional<Var> bias, NormKind, double epsilon);
@@ -115,6 +125,10 @@ class Tape {
   // factor·x and the sinusoids of each token's position (kernels/ops.h): addresses, no parameters.
   Var add_sinusoids(Var x_consumed, double factor);
   Var scale(Var x_consumed, double factor);  // of tokens
+  // Rows of x [batch, sequence, features] at the places that a field [P] names: [batch, P, features]; a place of -1
+  // gives zeros. Owes where the sequence is split.
+  Var pick(Var x, std::string_view field);
+  Var pick_first(Var x);  // the row of place 0: [batch, 1, features]
   // i32 [own rows]: how many ids of a field [tokens] are not padding. For Heads::lengths.
   Tensor row_lengths(std::string_view field);
   struct Heads {
@@ -131,7 +145,7 @@ class Tape {
   // queries [batch, sequence, heads, queries*head] over keys and values [batch, sequence, heads, 2*head] of another
   // sequence, which are gathered where it is split.
   Var cross_attention(Var queries, Var keys, const Heads&);
-  // logits [batch, ..., vocab] against a field of labels [...]. Adds to micro_batch().loss; backward starts here.
+  // logits [batch, ..., vocab] against a field of labels [...]. Adds to its totals; backward starts here.
   void cross_entropy(Var logits, std::string_view labels, double smoothing);
 
   // ---- images [batch, height, width, channels] (tape_images.cpp). Where the height is split an op borrows the rows
@@ -208,6 +222,7 @@ class Tape {
   Tensor to_add_to(Var, Write&);     // the gradient to write or add into; empty: a parameter that another rank adds for
   Tensor to_accumulate_in(Var);      // the same for ops that can only add: zeros where nothing was added yet
   Tensor parameter_gradient(Var);    // where to add; empty where another rank adds for this one
+  double adds_for(Var) const;        // for how many ranks this one then adds to a parameter's gradient
 
   // law
   State combine(State, State, int mesh_axis) const;
@@ -267,6 +282,7 @@ class Tape {
   Rotary rotary_of(Var packed, const Heads&, double base) const;
   Tensor positions_of(Var x);
   Var with_sinusoids(Var x_consumed, double factor, double amplitude);
+  Var pick_at(Var x, const Tensor& places);
   Tensor own_tokens(const Tensor& held, const Dims& rows, const States&);
 
   Context& context_;

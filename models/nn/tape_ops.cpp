@@ -61,7 +61,7 @@ Var Tape::linear(Var x, Var w, int summed_dims, const Dims& made, Summed summed)
       bill("linear dw",
            context_.ops.matmul(context_.stream, dw.reshaped(w_shape), a, b, {},
                                {Transpose::yes, Transpose::no, write, context_.tf32}),
-           states(x), states(w), value(w).useful);
+           states(x), states(w), value(w).useful * adds_for(w));
     }
   });
   return y;
@@ -125,6 +125,23 @@ Var Tape::relu(Var x) {
     Tensor d = std::exchange(value(y).g, {});
     const Tensor dx = d.sole_owner() ? d : fresh(d.shape(), d.dtype(), End::high);
     context_.ops.relu_backward(context_.stream, dx, d, out);
+    d = {};
+    contribute(x, dx);
+  });
+  return y;
+}
+
+Var Tape::tanh(Var x) {
+  if (where(x, Kind::debt)) refuse("tanh of a debt: settle it first");
+  const Tensor in = read(x);
+  Tensor out = fresh(in.shape(), in.dtype());
+  context_.ops.tanh(context_.stream, out, in);
+  const Var y = put(dims(x), states(x), out);
+  value(y).kept = true;  // backward reads the output
+  record(y, [this, x, y, out] {
+    Tensor d = std::exchange(value(y).g, {});
+    const Tensor dx = d.sole_owner() ? d : fresh(d.shape(), d.dtype(), End::high);
+    context_.ops.tanh_backward(context_.stream, dx, d, out);
     d = {};
     contribute(x, dx);
   });

@@ -130,6 +130,42 @@ Var Tape::with_sinusoids(Var x, double factor, double amplitude) {
   return y;
 }
 
+Var Tape::pick(Var x, std::string_view field) { return pick_at(x, micro_.field(field)); }
+
+Var Tape::pick_first(Var x) {
+  const Tensor places = fresh({read(x).shape()[0], 1}, DType::i32);
+  context_.stream.zero(places);
+  return pick_at(x, places);
+}
+
+// A sum over one-hot rows: who does not hold a token adds nothing.
+Var Tape::pick_at(Var x, const Tensor& places) {
+  if (where(x, Kind::debt)) refuse("rows of a debt: settle it first");
+  const Tensor in = read(x);
+  const std::int64_t own_rows = in.shape()[0], tokens = in.shape()[1], features = in.shape()[2];
+  if (places.shape()[0] != own_rows)
+    refuse(fmt::format("{} rows are here, but the places of {}: a row of \"passing\" scatters rows away from them",
+                       own_rows, places.shape()[0]));
+  const Place held = tokens_of(dims(x), states(x));
+  const Tensor rows = fresh(places.shape(), DType::i32);
+  context_.ops.rows_of_places(context_.stream, rows, places, tokens, held.first, held.jump);
+  Dims d = dims(x);
+  d[1] = {Axis::none, places.shape()[1]};
+  States s = states(x);
+  for (int m = 0; m < context_.mesh().axes(); ++m)
+    if (on(s, m) == State{Kind::split, Axis::sequence}) on(s, m) = {Kind::debt, Axis::none};
+  Tensor out = fresh(local_shape(d, s), context_.dtype);
+  const Shape table{own_rows * tokens, features}, flat{rows.count(), features};
+  context_.ops.embedding(context_.stream, out.reshaped(flat), in.reshaped(table), rows.flat(), 0);
+  const Var y = put(std::move(d), s, out);
+  record(y, [this, x, y, rows, table, flat] {
+    const Tensor g = std::exchange(value(y).g, {});
+    context_.ops.embedding_backward(context_.stream, to_accumulate_in(x).reshaped(table), g.reshaped(flat), rows.flat(),
+                                    0);
+  });
+  return y;
+}
+
 Tensor Tape::row_lengths(std::string_view field) {
   const Tensor ids = micro_.field(field);
   Tensor lengths = fresh({ids.shape()[0]}, DType::i32);
@@ -143,7 +179,7 @@ void Tape::cross_entropy(Var logits, std::string_view field, double smoothing) {
   const Dims d = dims(logits);
   const States s = states(logits);
   MeshAxes over = 0;
-  bool counts = true;
+  bool adds = true;
   for (int m = 0; m < context_.mesh().axes(); ++m) {
     const State here = on(s, m);
     if (here.kind == Kind::debt) refuse("loss of a debt: settle it first");
@@ -156,9 +192,10 @@ void Tape::cross_entropy(Var logits, std::string_view field, double smoothing) {
                       context_.mesh().name(m)));
     if (here.kind == Kind::split && here.axis == Axis::vocab) over |= bit(m);
     if (context_.plan.pipe() & bit(m)) continue;  // other stages have no loss
-    if (here.kind != Kind::split || here.axis == Axis::vocab) counts = counts && context_.mesh().at(m) == 0;
+    if (here.kind != Kind::split || here.axis == Axis::vocab) adds = adds && context_.mesh().at(m) == 0;
   }
   const Tensor held = micro_.field(field);
+  const LossTotals& totals = micro_.loss_of(field);
   const Tensor labels = (d.size() > 2 ? own_tokens(held, {d[0], d[1]}, s) : held).flat();
   const int last = read(logits).shape().rank() - 1;
   if (read(logits).shape().count(0, last) != labels.count())
@@ -170,16 +207,16 @@ void Tape::cross_entropy(Var logits, std::string_view field, double smoothing) {
   sum_over(context_, max, over, Reduce::max);
   context_.ops.cross_entropy_sums(context_.stream, sums, scores, max, labels, spec);
   sum_over(context_, sums, over);
-  if (counts) context_.ops.cross_entropy_loss(context_.stream, micro_.loss, sums, max, labels, spec);
-  if (micro_.correct) {
+  if (adds) context_.ops.cross_entropy_loss(context_.stream, totals.sums, sums, max, labels, spec);
+  if (micro_.correct && !totals.counts) {
     const Tensor matches = fresh({labels.count(), 2}, DType::f64);
     context_.ops.label_matches(context_.stream, matches, scores, max, labels, spec);
     sum_over(context_, matches, over);
-    if (counts) context_.ops.count_correct(context_.stream, micro_.correct, matches, labels);
+    if (adds) context_.ops.count_correct(context_.stream, micro_.correct, matches, labels);
   }
-  record({-1}, [this, logits, labels, scores, max, sums, spec] {
+  record({-1}, [this, logits, labels, scores, max, sums, counts = totals.counts, spec] {
     const Tensor& d_logits = scores;  // nobody else reads the logits any more
-    context_.ops.cross_entropy_backward(context_.stream, d_logits, scores, max, sums, labels, spec);
+    context_.ops.cross_entropy_backward(context_.stream, d_logits, scores, max, sums, labels, counts, spec);
     value(logits).g = d_logits.reshaped(value(logits).v.shape());
   });
 }

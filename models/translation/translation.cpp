@@ -193,7 +193,6 @@ class EncoderLayer : public Block {
     return {mlp_(tape, attention_(tape, in.hidden, tape.row_lengths("source")))};
   }
   bool is_layer() const override { return true; }
-  bool reads_data() const override { return true; }  // how long each source is
 
  private:
   SelfAttention attention_;
@@ -232,7 +231,6 @@ class DecoderLayer : public Block {
     return {x, last_ ? Var{} : in.memory};
   }
   bool is_layer() const override { return true; }
-  bool reads_data() const override { return true; }  // how long each source is
 
  private:
   bool last_;
@@ -275,6 +273,7 @@ class TranslationDescription : public ModelDescription {
   }
   RowWork row_work() const override { return {1, "pair"}; }
   std::int64_t tokens() const override { return c_.tokens; }
+  bool layers_read_fields() const override { return true; }  // how long each source is
   std::vector<Requirement> sequences() const override {
     return {{"model.source_tokens", Axis::sequence, c_.source_tokens}, {"model.tokens", Axis::sequence, c_.tokens}};
   }

@@ -91,6 +91,10 @@ TEST(Options, NumbersOutOfRangeAreRefusedAndNotClamped) {
            {{"run", "x", "--steps", long_word.c_str()}, "characters)"},
            {{"run", "x", "--steps", "0"}, "must be at least 1"},
            {{"run", "x", "--seed=-1"}, "must be at least 0"},
+           {{"run", "x", "--ranks", "two"}, "two is not a whole number"},
+           {{"check", "--layouts", "--ranks", "0"}, "0 must be at least 1"},
+           {{"run", "x", "--links", ""}, "is empty"},
+           {{"run", "x", "--dry-run", "--links", "1e9,x"}, "1e9,x is no link"},
            {{"run", "x", "--max-minutes", "0"}, "must be above 0"},
            {{"run", "x", "--max-minutes", "inf"}, "not a finite number"},
            {{"run", "x", "--timeout=-1"}, "must be above 0"},
@@ -332,11 +336,11 @@ TEST(OutFolder, IsMadeAndRemovedAgainWhenNothingCameOfIt) {
 TEST(TracePlace, MustBeNewAndWritable) {
   const std::string file = scratch("trace.json");
   std::filesystem::remove(file);
-  EXPECT_NO_THROW(refuse_trace_place(file));
+  EXPECT_NO_THROW(refuse_file_place("--trace", file));
   EXPECT_FALSE(std::filesystem::exists(file));
-  EXPECT_THROW(refuse_trace_place(scratch("none/trace.json")), Error);
+  EXPECT_THROW(refuse_file_place("--trace", scratch("none/trace.json")), Error);
   std::ofstream(file) << "{}";
-  EXPECT_THROW(refuse_trace_place(file), Error);
+  EXPECT_THROW(refuse_file_place("--trace", file), Error);
   EXPECT_TRUE(std::filesystem::exists(file));
 }
 

@@ -20,7 +20,7 @@ TEST(Build, ListsEachPartWithItsPlaceOrARemedy) {
     EXPECT_EQ(part.built, part.remedy.empty()) << part.name;
   }
   for (const std::string_view name : {"fmt", "nlohmann/json", "CLI11", "OpenMP", "oneDNN", "Highway", "hwloc", "MPI",
-                                      "zlib", "libarchive", "CUDA", "NCCL", "GoogleTest"})
+                                      "zlib", "libarchive", "libjpeg-turbo", "CUDA", "NCCL", "GoogleTest"})
     EXPECT_TRUE(names.contains(name)) << name;
 }
 

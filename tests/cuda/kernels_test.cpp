@@ -89,12 +89,12 @@ void add_words(std::vector<OpCase>& cases) {
                          b.bill(b.ops().cross_entropy_max(b.stream(), max, logits));
                          b.bill(b.ops().cross_entropy_sums(b.stream(), sums, logits, max, labels, how));
                          b.bill(b.ops().cross_entropy_loss(b.stream(), loss, sums, max, labels, how));
-                         b.bill(b.ops().cross_entropy_backward(b.stream(), apart, logits, max, sums, labels, how));
+                         b.bill(b.ops().cross_entropy_backward(b.stream(), apart, logits, max, sums, labels, {}, how));
                          b.result("max", max, 1e-9);
                          b.result_by_column("sums", sums, 3e-6);
                          b.result("loss", loss, 1e-6);
                          b.result("dlogits", apart, 2e-6);
-                         b.bill(b.ops().cross_entropy_backward(b.stream(), logits, logits, max, sums, labels, how));
+                         b.bill(b.ops().cross_entropy_backward(b.stream(), logits, logits, max, sums, labels, {}, how));
                          b.result("in place", logits, 2e-6);
                        }});
 }

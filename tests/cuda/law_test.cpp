@@ -80,5 +80,31 @@ TEST(SerialOnAGpu, EqualsTheReference) {
             "");
 }
 
+// Without dropout a step's work is kept and done again: what differs from step to step, such as how many labels count
+// in each of two losses, must come to the device all the same.
+TEST(SerialOnAGpu, StepsOfTwoLossesAreReplayed) {
+  const Workload w = toy::masked_words({{"dropout", 0}}, {{"micro_batch", 4}});
+  toy::Hooks hooks;
+  std::int64_t replayed = 0;
+  hooks.after_steps = [&](Trainer& trainer, int) { replayed = trainer.replayed_steps(); };
+  const auto run = toy::train(w, toy::kSerial, 1, 6, "cuda", hooks);
+  toy::Bounds bounds = toy::kF64;
+  bounds.loss = bounds.norm = bounds.tensor = 1e-10;
+  EXPECT_EQ(toy::difference(toy::train(w, toy::kSerial, 1, 6, "reference"), run, bounds), "");
+  EXPECT_GT(replayed, 0);
+}
+
+// Masked words, padding and two losses, over ranks.
+TEST(BertOnGpus, EqualsTheReference) {
+  const Workload w = toy::masked_words({}, {{"micro_batch", 2}});
+  const auto serial = toy::train(w, toy::kSerial, 1, 2, "reference");
+  for (const char* table :
+       {R"({"mesh": [["data", 2]], "axes": {"batch": "data"}})",
+        R"({"mesh": [["x", 2]], "axes": {"heads": "x", "mlp": "x", "vocab": "x", "sequence": "x"}})",
+        R"({"mesh": [["c", 2]], "axes": {"sequence": "c"}, "context": {"attention": "ring"}})",
+        R"({"mesh": [["pipe", 2]], "axes": {}, "pipeline": {"axis": "pipe", "schedule": "1f1b"}})"})
+    EXPECT_EQ(toy::difference(serial, toy::train(w, table, 2, 2, "cuda"), toy::kF64), "") << table;
+}
+
 }  // namespace
 }  // namespace quadrille

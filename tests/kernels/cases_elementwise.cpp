@@ -118,6 +118,24 @@ void run_gelu_backward(Bench& b, const Numbers& x) {
   b.result("in place of dy", dy, kTolerance);
 }
 
+void run_tanh(Bench& b, const Numbers& x) {
+  const Shape shape{static_cast<std::int64_t>(x.size())};
+  const Tensor in = b.put(shape, x), out = b.unset(shape);
+  b.bill(b.ops().tanh(b.stream(), out, in));
+  b.result("out", out, kTolerance);
+  b.bill(b.ops().tanh(b.stream(), in, in));
+  b.result("in place", in, kTolerance);
+}
+
+void run_tanh_backward(Bench& b, const Numbers& y) {
+  const Shape shape{static_cast<std::int64_t>(y.size())};
+  const Tensor in = b.put(shape, y), dy = b.normal(shape), dx = b.unset(shape);
+  b.bill(b.ops().tanh_backward(b.stream(), dx, dy, in));
+  b.result("dx", dx, kTolerance);
+  b.bill(b.ops().tanh_backward(b.stream(), dy, dy, in));
+  b.result("in place of dy", dy, kTolerance);
+}
+
 void run_gated(Bench& b, const Numbers& gate_numbers) {
   const Shape shape{static_cast<std::int64_t>(gate_numbers.size())};
   const Tensor gate = b.put(shape, gate_numbers), up = b.normal(shape), out = b.unset(shape);
@@ -141,8 +159,10 @@ void run_gated_backward(Bench& b, const Numbers& gate_numbers) {
 
 void add_curves(std::vector<OpCase>& cases) {
   const std::pair<const char*, void (*)(Bench&, const Numbers&)> ops[] = {{"gelu", run_gelu},
-                                                                          {"relu", run_relu},
                                                                           {"gelu_backward", run_gelu_backward},
+                                                                          {"relu", run_relu},
+                                                                          {"tanh", run_tanh},
+                                                                          {"tanh_backward", run_tanh_backward},
                                                                           {"gated_silu", run_gated},
                                                                           {"gated_silu_backward", run_gated_backward}};
   for (const auto& [op, run] : ops) {

@@ -66,18 +66,19 @@ void add_sinusoids(std::vector<OpCase>& cases) {
                      }});
 }
 
+void run_lengths(Bench& b, std::int64_t rows, std::int64_t tokens) {
+  const Tensor ids = b.put_ids({rows, tokens}, b.ids(rows * tokens, -1, 2)), lengths = b.unset({rows}, DType::i32);
+  b.bill(b.ops().row_lengths(b.stream(), lengths, ids));
+  b.result("lengths", lengths, 0);
+}
+
+// Each case has results beyond a hundred too: of a smaller integer one percent is nothing.
 void add_row_lengths(std::vector<OpCase>& cases) {
-  for (const auto& [rows, tokens] :
-       {std::pair{1, 300}, std::pair{7, 250}, std::pair{3, 1030}, std::pair{130, 201}, std::pair{2, 333}})
-    cases.push_back(
-        {"row_lengths", fmt::format("row_lengths {} x {}", rows, tokens), [rows = rows, tokens = tokens](Bench& b) {
-           const Tensor none = b.put_ids({0, tokens}, {}), no_lengths = b.unset({0}, DType::i32);
-           b.bill(b.ops().row_lengths(b.stream(), no_lengths, none));
-           const Tensor ids = b.put_ids({rows, tokens}, b.ids(rows * tokens, -1, 2));
-           const Tensor lengths = b.unset({rows}, DType::i32);
-           b.bill(b.ops().row_lengths(b.stream(), lengths, ids));
-           b.result("lengths", lengths, 0);
-         }});
+  for (const std::int64_t tokens : {1, 31, 32, 33, 500})
+    cases.push_back({"row_lengths", fmt::format("row_lengths {}", tokens), [tokens](Bench& b) {
+                       for (const std::int64_t rows : {0, 1, 19}) run_lengths(b, rows, tokens);
+                       run_lengths(b, 130, 400 + tokens);
+                     }});
 }
 
 void add_positions(std::vector<OpCase>& cases) {
@@ -95,6 +96,30 @@ void add_positions(std::vector<OpCase>& cases) {
                        b.bill(b.ops().positions(b.stream(), ids, first, jump));
                        b.result("ids", ids, 1e-7);
                      }});
+}
+
+struct Tokens {
+  std::int64_t count, first;
+  Jump jump;
+};
+
+void run_places(Bench& b, const Tokens& t, std::int64_t rows) {
+  const Tensor places = b.put_ids({rows, 29}, b.ids(rows * 29, -1, 40)), out = b.unset({rows, 29}, DType::i32);
+  b.bill(b.ops().rows_of_places(b.stream(), out, places, t.count, t.first, t.jump));
+  b.result("rows", out, 1e-9);
+}
+
+// As above: with results beyond a hundred.
+void add_places(std::vector<OpCase>& cases) {
+  const Tokens some[] = {{40, 0, {}}, {12, 20, {}}, {11, 3, {.after = 4, .by = 15}}, {1, 7, {}}, {0, 0, {}}};
+  for (const Tokens& t : some)
+    cases.push_back(
+        {"rows_of_places",
+         fmt::format("rows_of_places {} from {} and {} after {}", t.count, t.first, t.jump.by, t.jump.after),
+         [t](Bench& b) {
+           for (const std::int64_t rows : {0, 3, 70}) run_places(b, t, rows);
+           if (t.count < 2) run_places(b, {40, 0, {}}, 70);
+         }});
 }
 
 // This rank holds `held` words from how.first_word on, of how.words.
@@ -184,9 +209,12 @@ void run_backward(Bench& b, const Loss& l) {
   const Tensor logits = b.put({l.rows, l.held}, g.logits), max = b.put_wide({l.rows}, g.max),
                sums = b.put_wide({l.rows, 3}, g.sums);
   const Tensor labels = b.put_ids({l.rows}, g.labels), dlogits = b.unset({l.rows, l.held});
-  b.bill(b.ops().cross_entropy_backward(b.stream(), dlogits, logits, max, sums, labels, l.how));
+  b.bill(b.ops().cross_entropy_backward(b.stream(), dlogits, logits, max, sums, labels, {}, l.how));
   b.result("dlogits", dlogits, kTolerance);
-  b.bill(b.ops().cross_entropy_backward(b.stream(), logits, logits, max, sums, labels, l.how));
+  const Tensor counts = b.put_wide({2}, {24, 7});
+  b.bill(b.ops().cross_entropy_backward(b.stream(), dlogits, logits, max, sums, labels, counts, l.how));
+  b.result("scaled", dlogits, kTolerance);
+  b.bill(b.ops().cross_entropy_backward(b.stream(), logits, logits, max, sums, labels, {}, l.how));
   b.result("in place", logits, kTolerance);
 }
 
@@ -220,6 +248,7 @@ void add_embedding_and_loss_cases(std::vector<OpCase>& cases) {
   add_positions(cases);
   add_sinusoids(cases);
   add_row_lengths(cases);
+  add_places(cases);
   add_cross_entropy(cases);
 }
 

@@ -19,6 +19,15 @@ void run_squares(Bench& b, std::int64_t n, double deviation) {
   b.result("sum", sum, kTolerance);
 }
 
+void run_scalars(Bench& b, const Tensor& totals, double clip) {
+  const Tensor scalars = b.unset({kStepScalars}, DType::f64);
+  b.bill(b.ops().step_scalars(b.stream(), scalars, totals, b.put_wide({2}, {3e-4, 17}), clip));
+  const Numbers all = b.read(scalars);
+  b.result("scalars", scalars, 1e-12);
+  for (int i = 0; i < kStepScalars && !all.empty(); ++i)  // each by itself: they differ in size
+    b.result(fmt::format("scalar {}", i), scalars.rows(i, 1), 1e-12);
+}
+
 void add_scalars(std::vector<OpCase>& cases) {
   struct Totals {
     const char* name;
@@ -32,13 +41,11 @@ void add_scalars(std::vector<OpCase>& cases) {
   for (const Totals& t : some)
     cases.push_back({"step_scalars", fmt::format("step_scalars {}", t.name), [t](Bench& b) {
                        const Tensor totals = b.put_wide({3}, {t.loss, t.count, t.squares});
-                       const Tensor scalars = b.unset({kStepScalars}, DType::f64);
-                       b.bill(b.ops().step_scalars(b.stream(), scalars, totals, b.put_wide({2}, {3e-4, 17}), t.clip));
-                       const Numbers all = b.read(scalars);
-                       b.result("scalars", scalars, 1e-12);
-                       for (int i = 0; i < kStepScalars && !all.empty(); ++i)  // each by itself: they differ in size
-                         b.result(fmt::format("scalar {}", i), scalars.rows(i, 1), 1e-12);
+                       run_scalars(b, totals, t.clip);
                      }});
+  cases.push_back({"step_scalars", "step_scalars of three losses, nothing counted in one", [](Bench& b) {
+                     run_scalars(b, b.put_wide({7}, {70.5, 32, 25, 8, 12.5, 0, 0}), 0);
+                   }});
 }
 
 Numbers scalars_of(double factor, double rate, bool finite, double step) {

@@ -64,6 +64,17 @@ TEST(FiniteDifferences, Sinusoids) {  // backward: without amplitude
   });
 }
 
+TEST(FiniteDifferences, Tanh) {
+  ReferenceBench b(2);
+  const Tensor x = b->normal({40}, 2), y = b->unset({40}), dy = b->normal({40}), dx = b->unset({40});
+  b->ops().tanh(b->stream(), y, x);
+  b->ops().tanh_backward(b->stream(), dx, dy, y);
+  expect_gradient("x", x, b->read(dx), [&] {
+    b->ops().tanh(b->stream(), y, x);
+    return weighed(*b, y, dy);
+  });
+}
+
 TEST(FiniteDifferences, GatedSilu) {
   ReferenceBench b(3);
   const Tensor gate = b->normal({40}, 2), up = b->normal({40}), y = b->unset({40}), dy = b->normal({40});
@@ -325,7 +336,7 @@ void check_cross_entropy(const std::vector<std::int64_t>& parts, double smoothin
   const Tensor true_max = max, true_sums = sums;
   for (std::size_t p = 0; p < logits.size(); ++p) {
     const Tensor dlogits = b->unset(logits[p].shape());
-    b->ops().cross_entropy_backward(b->stream(), dlogits, logits[p], true_max, true_sums, labels, hows[p]);
+    b->ops().cross_entropy_backward(b->stream(), dlogits, logits[p], true_max, true_sums, labels, {}, hows[p]);
     expect_gradient("logits", logits[p], b->read(dlogits), loss);
   }
 }

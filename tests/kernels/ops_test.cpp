@@ -28,7 +28,7 @@ TEST(OpCases, NamesAreUniqueAndEveryOpHasSeveral) {
     EXPECT_TRUE(names.insert(c.name).second) << c.name;
     ++per_op[c.op];
   }
-  EXPECT_EQ(per_op.size(), 55u);  // the functions of Ops
+  EXPECT_EQ(per_op.size(), 58u);  // the functions of Ops
   for (const auto& [op, count] : per_op) EXPECT_GE(count, 5) << op;
 }
 
@@ -122,6 +122,8 @@ std::vector<Forgotten> forgotten_options() {
   add("first word", {losses[0], losses[2]}, &Forgetting::cross_entropy, [](CrossEntropy& c) { c.first_word = 0; });
   add("words", {losses[1], losses[2]}, &Forgetting::cross_entropy, [](CrossEntropy& c) { c.words *= 2; });
   add("first row", {"embedding", "embedding_backward"}, &Forgetting::first_row, [](std::int64_t& first) { first = 0; });
+  add("place of the first token", {"rows_of_places"}, &Forgetting::first_token, [](std::int64_t& first) { first = 0; });
+  add("jump of places", {"rows_of_places"}, &Forgetting::jump, [](Jump& jump) { jump = {}; });
   const std::vector<std::string> pools{"max_pool", "max_pool_backward"},
       convs{"conv", "conv_backward_input", "conv_backward_weight", pools[0], pools[1]},
       batch_norms{"batch_norm", "batch_norm_backward_sums", "batch_norm_backward"};

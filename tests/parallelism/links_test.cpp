@@ -75,11 +75,10 @@ TEST(Links, AreReadFromTheCommandLine) {
   EXPECT_EQ(links_from_text("1e6").latency_s, 0) << "the latency may be left out";
   for (const char* wrong : {"", "fast", "1e6,", "1e6,x", "1e6,1,2"}) {
     const std::string text = message_of([&] { (void)links_from_text(wrong); });
-    EXPECT_EQ(text, std::string("--links ") + wrong +
-                        ": wanted BYTES_PER_S or BYTES_PER_S,SECONDS, for example 1e9 or 1e9,1e-5");
+    EXPECT_EQ(text, std::string(wrong) +
+                        " is no link: wanted BYTES_PER_S or BYTES_PER_S,SECONDS, for example 1e9 or 1e9,1e-5");
   }
-  EXPECT_TRUE(
-      contains(message_of([] { (void)links_from_text("-1"); }), "--links -1: links.bandwidth_bytes_per_s is -1"));
+  EXPECT_TRUE(contains(message_of([] { (void)links_from_text("-1"); }), "-1: links.bandwidth_bytes_per_s is -1"));
 }
 
 TEST(Links, ConformBitByBit) {

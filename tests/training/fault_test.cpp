@@ -132,8 +132,9 @@ class MeanOfMicroBatch : public BrokenOps {
  public:
   MeanOfMicroBatch() : BrokenOps(reference_ops(), Fault::none) {}
   Cost cross_entropy_backward(Stream& stream, const Tensor& dlogits, const Tensor& logits, const Tensor& max,
-                              const Tensor& sums, const Tensor& labels, const CrossEntropy& how) const override {
-    const Cost cost = BrokenOps::cross_entropy_backward(stream, dlogits, logits, max, sums, labels, how);
+                              const Tensor& sums, const Tensor& labels, const Tensor& counts,
+                              const CrossEntropy& how) const override {
+    const Cost cost = BrokenOps::cross_entropy_backward(stream, dlogits, logits, max, sums, labels, counts, how);
     const auto ids = labels.host<std::int32_t>();
     const auto counted = std::count_if(ids.begin(), ids.end(), [](std::int32_t id) { return id >= 0; });
     constexpr double kMean = 18;  // labels of a micro-batch on average: 144 of 8 micro-batches

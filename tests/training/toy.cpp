@@ -41,6 +41,13 @@ Workload images(const Changes& model, const Changes& training) {
       5, model, training);
 }
 
+Workload masked_words(const Changes& model, const Changes& training) {
+  return of_model(
+      R"({"kind": "bert", "layers": 2, "embed": 8, "heads": 4, "mlp": 32, "tokens": 8, "masked": 3, "vocabulary": 13,
+          "dropout": 0.1})",
+      13, model, training);
+}
+
 Workload translation(const Changes& model, const Changes& training) {
   return of_model(
       R"({"kind": "translation", "encoder_layers": 2, "embed": 8, "heads": 4, "mlp": 32, "source_tokens": 16,

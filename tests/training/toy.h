@@ -38,6 +38,9 @@ Workload workload(const std::vector<std::pair<std::string, Json>>& model = {},
 Workload images(const std::vector<std::pair<std::string, Json>>& model = {},
                 const std::vector<std::pair<std::string, Json>>& training = {});
 
+// BERT under the same training: 2 layers, embed 8, 4 heads, mlp 32, 13 words, 8 tokens of which 3 may be masked.
+Workload masked_words(const std::vector<std::pair<std::string, Json>>& model = {},
+                      const std::vector<std::pair<std::string, Json>>& training = {});
 // An encoder-decoder under the same training: 2 + 2 layers of the toy GPT's width, sources of 16 words, targets of 8.
 Workload translation(const std::vector<std::pair<std::string, Json>>& model = {},
                      const std::vector<std::pair<std::string, Json>>& training = {});

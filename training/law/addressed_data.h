@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data for a toy of any model: text for models that read ids, pairs for those that read a source
-// too, images for those that read images. Every number is a
-// function of its address, and labels are masked unevenly. Used by `quadrille check` and the law tests.
+// Data for a toy of any model, by the fields it reads: text, images, pairs, or rows with masked words. Every number is
+// a function of its address, and labels are masked unevenly. Used by `quadrille check` and the law tests.
 #pragma once
 
 #include <cstdint>

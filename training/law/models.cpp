@@ -32,6 +32,20 @@ Json gpt(const std::string& form, const LawSizes& size) {
   return model;
 }
 
+Json bert(const std::string&, const LawSizes& size) {
+  Json model = Json::object();
+  model.set("kind", "bert");
+  model.set("layers", kLawLayers);
+  model.set("embed", size.embed);
+  model.set("heads", size.heads);
+  model.set("mlp", size.mlp);
+  model.set("tokens", size.tokens);
+  model.set("masked", 3);
+  model.set("vocabulary", kLawVocabulary);
+  model.set("dropout", 0.1);
+  return model;
+}
+
 // Heights on the way: 21, and with the stem and its pool 11, 6, then 3 in the second stage.
 Json resnet(const std::string& form, const LawSizes& size) {
   const bool bottleneck = form == "bottleneck";
@@ -78,6 +92,7 @@ constexpr Bounds kWithCorners{2e-3, 0.1, 3};
 const std::vector<LawModel>& models() {
   static const std::vector<LawModel> all = {
       {"gpt", {"tied", "untied", "llama"}, {Axis::sequence, Axis::heads}, false, kBoundsBf16, gpt},
+      {"bert", {"post-norm"}, {Axis::sequence, Axis::heads}, false, kBoundsBf16, bert},
       {"resnet", {"bottleneck", "basic"}, {Axis::height}, true, kWithCorners, resnet},
       {"translation", {"tied", "untied"}, {Axis::sequence, Axis::heads}, false, kWithCorners, translation}};
   return all;

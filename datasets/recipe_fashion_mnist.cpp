@@ -3,22 +3,30 @@
 // Debian's dataset-fashion-mnist carries them. The files stay packed by gzip, as suites name them. What is checked is
 // what they unpack to: Debian packed them anew, so the packed bytes are not those that the authors published.
 #include "core/error.h"
-#include "datasets/corpus.h"
 #include "datasets/images.h"
 #include "datasets/inflate.h"
+#include "datasets/recipe.h"
 #include "datasets/sha256.h"
 
 namespace quadrille {
 namespace {
 
-Contents unpack(const Contents& packaged, const std::string&) { return packaged; }
+constexpr std::string_view kFolder = "datasets/fashion-mnist/";
+
+MadeFiles make(const std::vector<PackedFiles>& packed) {
+  const Recipe recipe = fashion_mnist_recipe();
+  MadeFiles files;
+  for (const WantedFile& file : recipe.files)
+    files[file.name] = packed_file(packed[0], fmt::format("{}{}", kFolder, file.name));
+  return files;
+}
 
 std::string content(const std::string& stored, const std::string& name) {
   constexpr std::size_t kMost = std::size_t{1} << 27;
   return inflate_bytes(stored, kMost, name);
 }
 
-Json entry(const CorpusFile& file, const std::string& stored) {
+Json entry(const WantedFile& file, const std::string& stored) {
   const std::string unpacked = content(stored, file.name);
   const auto shape = idx_dimensions(unpacked, static_cast<std::int64_t>(file.shape.size()), file.name);
   require(shape == file.shape && idx_bytes(shape) == file.bytes, "{} has other dimensions than it should", file.name);
@@ -38,17 +46,13 @@ Json entry(const CorpusFile& file, const std::string& stored) {
 
 // The content is that whose MD5 the authors' copies have: f4a8712d7a061bf5bd6d2ca38dc4d50a (training images),
 // 9018921c3c673c538a1fc5bad174d6f9, 8181f5470baa50b63fa0f6fddb340f0a (test images), 15d484375f8d13e6eb1aabb0c3f46965.
-Corpus fashion_mnist_corpus() {
-  Corpus corpus;
-  corpus.name = "fashion_mnist";
-  corpus.title = "Fashion-MNIST: 70,000 grey images of clothing in ten classes";
-  corpus.package = "dataset-fashion-mnist";
-  corpus.version = "0.0~git20200523.55506a9-1";
-  corpus.size = "31 MB";
-  corpus.source = "Debian package dataset-fashion-mnist, data of github.com/zalandoresearch/fashion-mnist";
-  corpus.licence = "MIT, 2017 Zalando SE; packaging: MIT, 2019-2020 Mo Zhou";
-  corpus.files_are = "the four files (train-images-idx3-ubyte.gz, ...)";
-  corpus.files = {
+Recipe fashion_mnist_recipe() {
+  Recipe recipe;
+  recipe.name = "fashion_mnist";
+  recipe.title = "Fashion-MNIST: 70,000 grey images of clothing in ten classes";
+  recipe.source = "Debian package dataset-fashion-mnist, data of github.com/zalandoresearch/fashion-mnist";
+  recipe.licence = "MIT, 2017 Zalando SE; packaging: MIT, 2019-2020 Mo Zhou";
+  recipe.files = {
       {"train-images-idx3-ubyte.gz",
        47040016,
        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
@@ -63,13 +67,14 @@ Corpus fashion_mnist_corpus() {
        {10000, 28, 28}},
       {"t10k-labels-idx1-ubyte.gz", 10008, "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34", {10000}},
   };
-  corpus.package_folder = "datasets/fashion-mnist";
-  for (const CorpusFile& file : corpus.files) corpus.packaged_files.push_back(file.name);
-  corpus.unpack = unpack;
-  corpus.content = content;
-  corpus.entry = entry;
-  corpus.digest = "content_sha256";
-  return corpus;
+  recipe.ingredients = {{false, "dataset-fashion-mnist", "", "31 MB", {}}};
+  for (const WantedFile& file : recipe.files)
+    recipe.ingredients[0].endings.push_back(fmt::format("{}{}", kFolder, file.name));
+  recipe.make = make;
+  recipe.content = content;
+  recipe.entry = entry;
+  recipe.digest = "content_sha256";
+  return recipe;
 }
 
 }  // namespace quadrille
