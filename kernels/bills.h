@@ -41,6 +41,7 @@ inline Cost bill_sum_rows(const Tensor& out, const Tensor& x, Write write) {
   return traffic(bytes_of({&x}) + times(write) * bytes_of({&out}));
 }
 inline Cost bill_gelu(const Tensor& out, const Tensor& x) { return traffic(bytes_of({&out, &x})); }
+inline Cost bill_relu(const Tensor& out, const Tensor& x) { return traffic(bytes_of({&out, &x})); }
 inline Cost bill_gelu_backward(const Tensor& dx, const Tensor& dy, const Tensor& x) {
   return traffic(bytes_of({&dx, &dy, &x}));
 }
@@ -58,10 +59,11 @@ inline Cost bill_gated_silu_backward(const Tensor& dgate, const Tensor& dup, con
 inline Cost bill_dropout(const Tensor& out, const Tensor& x) { return traffic(bytes_of({&out, &x})); }
 
 inline Cost bill_positions(const Tensor& ids) { return traffic(bytes_of({&ids})); }
+inline Cost bill_sinusoids(const Tensor& out, const Tensor& x) { return traffic(bytes_of({&out, &x})); }
+inline Cost bill_row_lengths(const Tensor& lengths, const Tensor& ids) { return traffic(bytes_of({&lengths, &ids})); }
 inline Cost bill_rows_of_places(const Tensor& rows, const Tensor& places) {
   return traffic(bytes_of({&rows, &places}));
 }
-inline Cost bill_count_ids(const Tensor& lengths, const Tensor& ids) { return traffic(bytes_of({&lengths, &ids})); }
 
 inline Cost bill_norm_sums(const Tensor& sums, const Tensor& x) { return traffic(bytes_of({&sums, &x})); }
 inline Cost bill_norm(const Tensor& out, const Tensor& x, const Tensor& sums, const Tensor& gain, const Tensor& bias) {

@@ -83,6 +83,12 @@ void check_gelu(const Stream& stream, const Tensor& out, const Tensor& x) {
   check.apart_or_same({"out", out}, {{"x", x}});
 }
 
+void check_relu(const Stream& stream, const Tensor& out, const Tensor& x) {
+  const Check check("relu", stream);
+  check.alike({{"out", out}, {"x", x}});
+  check.apart_or_same({"out", out}, {{"x", x}});
+}
+
 void check_gelu_backward(const Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x) {
   const Check check("gelu_backward", stream);
   check.alike({{"dx", dx}, {"dy", dy}, {"x", x}});
@@ -247,6 +253,17 @@ Extents check_positions(const Stream& stream, const Tensor& ids, std::int64_t fi
   return e;
 }
 
+void check_sinusoids(const Stream& stream, const Tensor& out, const Tensor& x, const Sinusoids& how) {
+  const Check check("sinusoids", stream);
+  check.alike({{"out", out}, {"x", x}});
+  check.apart_or_same({"out", out}, {{"x", x}});
+  check.that(x.shape().rank() == 3, "three dims: rows, tokens, features", x.shape().text());
+  check.that(std::isfinite(how.factor) && std::isfinite(how.amplitude), "a finite factor and amplitude",
+             fmt::format("{} and {}", how.factor, how.amplitude));
+  check.positions("tokens", how.first_token, how.jump, x.shape()[1], std::numeric_limits<std::int32_t>::max());
+  check.part("features", how.first_feature, x.shape()[2], how.features);
+}
+
 Extents check_rows_of_places(const Stream& stream, const Tensor& rows, const Tensor& places, std::int64_t tokens,
                              std::int64_t first, const Jump& jump) {
   const Check check("rows_of_places", stream);
@@ -262,12 +279,12 @@ Extents check_rows_of_places(const Stream& stream, const Tensor& rows, const Ten
   return e;
 }
 
-Extents check_count_ids(const Stream& stream, const Tensor& lengths, const Tensor& ids) {
-  const Check check("count_ids", stream);
+Extents check_row_lengths(const Stream& stream, const Tensor& lengths, const Tensor& ids) {
+  const Check check("row_lengths", stream);
   check.type(DType::i32, {{"lengths", lengths}, {"ids", ids}});
   check.that(ids.shape().rank() == 2, "two dims: rows, tokens", ids.shape().text());
   const Extents e = check.matrix({"ids", ids});
-  check.count({"lengths", lengths}, e.rows, "one length a row");
+  check.count({"lengths", lengths}, e.rows, "rows of ids");
   check.apart({"lengths", lengths}, {{"ids", ids}});
   return e;
 }

@@ -29,6 +29,7 @@ void check_add(const Stream&, const Tensor& out, const Tensor& a, const Tensor& 
 Extents check_add_bias(const Stream&, const Tensor& out, const Tensor& x, const Tensor& bias);
 Extents check_sum_rows(const Stream&, const Tensor& out, const Tensor& x);
 void check_gelu(const Stream&, const Tensor& out, const Tensor& x);
+void check_relu(const Stream&, const Tensor& out, const Tensor& x);
 void check_gelu_backward(const Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x);
 void check_tanh(const Stream&, const Tensor& out, const Tensor& x);
 void check_tanh_backward(const Stream&, const Tensor& dx, const Tensor& dy, const Tensor& y);
@@ -54,9 +55,10 @@ Extents check_embedding_backward(const Stream&, const Tensor& dtable, const Tens
 
 // The extents: rows and tokens.
 Extents check_positions(const Stream&, const Tensor& ids, std::int64_t first, const Jump&);
+void check_sinusoids(const Stream&, const Tensor& out, const Tensor& x, const Sinusoids&);
+Extents check_row_lengths(const Stream&, const Tensor& lengths, const Tensor& ids);
 Extents check_rows_of_places(const Stream&, const Tensor& rows, const Tensor& places, std::int64_t tokens,
                              std::int64_t first, const Jump&);
-Extents check_count_ids(const Stream&, const Tensor& lengths, const Tensor& ids);
 
 void check_attention(const Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
                      const Tensor& lengths, const Attention&);

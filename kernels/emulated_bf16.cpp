@@ -107,6 +107,9 @@ class EmulatedBf16 : public Ops {
   Cost gelu(Stream& stream, const Tensor& out, const Tensor& x) const override {
     return run(stream, &Ops::gelu, Out{out}, In{x});
   }
+  Cost relu(Stream& stream, const Tensor& out, const Tensor& x) const override {
+    return run(stream, &Ops::relu, Out{out}, In{x});
+  }
   Cost gelu_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x) const override {
     return run(stream, &Ops::gelu_backward, Out{dx}, In{dy}, In{x});
   }
@@ -159,11 +162,14 @@ class EmulatedBf16 : public Ops {
                       const Jump& jump) const override {
     return run(stream, &Ops::rows_of_places, Out{rows}, In{places}, tokens, first, jump);
   }
-  Cost count_ids(Stream& stream, const Tensor& lengths, const Tensor& ids) const override {
-    return run(stream, &Ops::count_ids, Out{lengths}, In{ids});
-  }
   Cost positions(Stream& stream, const Tensor& ids, std::int64_t first, const Jump& jump) const override {
     return run(stream, &Ops::positions, Out{ids}, first, jump);
+  }
+  Cost sinusoids(Stream& stream, const Tensor& out, const Tensor& x, const Sinusoids& how) const override {
+    return run(stream, &Ops::sinusoids, Out{out}, In{x}, how);
+  }
+  Cost row_lengths(Stream& stream, const Tensor& lengths, const Tensor& ids) const override {
+    return run(stream, &Ops::row_lengths, Out{lengths}, In{ids});
   }
   Cost attention(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
                  const Tensor& lengths, const Attention& how) const override {

@@ -15,6 +15,7 @@
 // costs.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -85,6 +86,21 @@ struct Attention {
   Key key = 0;
   std::int64_t first_row = 0, first_head = 0, heads_global = 0, q_global = 0, kv_global = 0;
 };
+
+// out = factor·x + amplitude·P, with the sinusoids of Vaswani et al. 2017: P(t, 2i) = sin(t·10000^(-2i/features)),
+// P(t, 2i + 1) = cos of the same, t the position and 2i the global feature. Backward: the same without amplitude.
+struct Sinusoids {
+  double factor = 1, amplitude = 1;
+  std::int64_t first_token = 0, first_feature = 0;  // of this rank's part
+  std::int64_t features = 0;                        // of the whole
+  Jump jump = {};                                   // of the tokens
+};
+// P at a position, of one of so many features.
+inline double sinusoid_at(std::int64_t position, std::int64_t feature, std::int64_t features) {
+  const double angle = static_cast<double>(position) *
+                       std::pow(10000.0, -static_cast<double>(feature - feature % 2) / static_cast<double>(features));
+  return feature % 2 == 0 ? std::sin(angle) : std::cos(angle);
+}
 
 // Rotary positions (Su et al. 2021): pairs (i, i + head/2) of each of `heads` consecutive heads at the front of a group
 // are turned by position * base^(-2i/head).
@@ -189,6 +205,7 @@ class Ops {
                         Write) const = 0;                                    // bias gradient; out may be wide
   virtual Cost gelu(Stream&, const Tensor& out, const Tensor& x) const = 0;  // x Φ(x), erf form
   virtual Cost gelu_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x) const = 0;  // dx may be dy
+  virtual Cost relu(Stream&, const Tensor& out, const Tensor& x) const = 0;  // its backward stands with those of images
   virtual Cost tanh(Stream&, const Tensor& out, const Tensor& x) const = 0;
   virtual Cost tanh_backward(Stream&, const Tensor& dx /* may be dy */, const Tensor& dy, const Tensor& y) const = 0;
   virtual Cost gated_silu(Stream&, const Tensor& out, const Tensor& gate, const Tensor& up) const = 0;  // silu(gate)·up
@@ -220,14 +237,16 @@ class Ops {
 
   // ids_BT: i32; token t of every row gets its position, position_of(first, jump, t).
   virtual Cost positions(Stream&, const Tensor& ids_BT, std::int64_t first, const Jump&) const = 0;
+  virtual Cost sinusoids(Stream&, const Tensor& out_BTE /* may be x */, const Tensor& x_BTE,
+                         const Sinusoids&) const = 0;
+  // i32: how many ids of a row are not padding, that is at least 0.
+  virtual Cost row_lengths(Stream&, const Tensor& lengths_B, const Tensor& ids_BT) const = 0;
 
   // Of rows that hold `tokens` tokens at position_of(first, jump, t), laid end to end: where the tokens at these places
   // lie. rows_BP, places_BP: i32; rows[b, p] = b*tokens + t, or -1 where no token of this part is at places[b, p], such
   // as -1.
   virtual Cost rows_of_places(Stream&, const Tensor& rows_BP, const Tensor& places_BP, std::int64_t tokens,
                               std::int64_t first, const Jump&) const = 0;
-  // lengths_B: i32; how many ids of each row are 0 or more.
-  virtual Cost count_ids(Stream&, const Tensor& lengths_B, const Tensor& ids_BT) const = 0;
 
   // out: [rows, q_tokens, groups, queries*head]; log_sum: [rows, groups, queries, q_tokens], log Σ exp of the scaled
   // scores, without dropout, always wide. A query that sees no key gives zeros and -infinity.

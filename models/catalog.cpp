@@ -6,6 +6,7 @@
 #include "models/gpt/gpt.h"
 #include "models/model.h"
 #include "models/resnet/resnet.h"
+#include "models/translation/translation.h"
 
 namespace quadrille {
 
@@ -15,7 +16,8 @@ struct Kind {
   std::string_view name;
   std::unique_ptr<ModelDescription> (*describe)(const Json&, std::int64_t data_vocabulary);
 };
-constexpr std::array kKinds = {Kind{"gpt", describe_gpt}, Kind{"bert", describe_bert}, Kind{"resnet", describe_resnet}};
+constexpr std::array kKinds = {Kind{"gpt", describe_gpt}, Kind{"bert", describe_bert}, Kind{"resnet", describe_resnet},
+                               Kind{"translation", describe_translation}};
 
 }  // namespace
 

@@ -57,6 +57,8 @@ class ModelDescription {
   virtual RowWork row_work() const = 0;              // how throughput is counted
   virtual std::int64_t vocabulary() const = 0;       // of the labels: words or classes
   virtual std::int64_t tokens() const { return 0; }  // of a row's sequence that a mesh may split; 0: there is none
+  // All sequences of a row; each is cut alike where a mesh splits sequences.
+  virtual std::vector<Requirement> sequences() const { return {{"model.tokens", Axis::sequence, tokens()}}; }
   // The fields of labels that it has losses of, the main one first. The loss of a step is the sum of their means; what
   // evaluation reports is of the main one.
   virtual std::vector<std::string> losses() const { return {"labels"}; }

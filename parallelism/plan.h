@@ -96,8 +96,9 @@ class Plan {
   Slice slice(Dim, const States&, int mesh_axis = -1, int place = 0) const;
   Shape shape(const Dims&, const States&, int mesh_axis = -1, int place = 0) const;
   States at_rest(const Dims&) const;  // of a value between ops
-  // Of a parameter. When two dims fall on one mesh axis, or are of one axis, the earlier one, which is summed over, keeps it and the later
-  // becomes whole (its axis is renamed `none` in `dims`): settling then scatters the debt over it.
+  // Of a parameter. When two dims fall on one mesh axis, or are of one axis, the earlier one, which is summed over,
+  // keeps it and the later becomes whole (its axis is renamed `none` in `dims`): settling then scatters the debt over
+  // it.
   States of_parameter(Dims& dims) const;
   // Where a debt on `mesh_axis` may be scattered: along an axis of the value that rests there, or may pass there.
   std::optional<Axis> scatter_target(const Dims&, const States&, int mesh_axis) const;

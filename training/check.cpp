@@ -76,14 +76,15 @@ std::string named(const Mesh& mesh, MeshAxes axes) {
 void check_context(const ModelDescription& model, const Plan& plan, std::vector<std::string>& faults) {
   const MeshAxes axes = plan.context_axes();
   if (!axes) return;
-  const std::int64_t ranks = plan.mesh().extent_of(axes), tokens = model.tokens();
+  const std::int64_t ranks = plan.mesh().extent_of(axes);
   const std::string mesh = named(plan.mesh(), axes);
-  if (plan.context().balanced && tokens % (2 * ranks) != 0)
-    faults.push_back(
-        fmt::format("model.tokens {} cannot be cut into 2 x {} equal chunks (mesh {}), as balanced causal work wants: "
-                    "use a multiple of {}, {}or \"context\": {{\"balanced\": false}}",
-                    tokens, ranks, mesh, 2 * ranks,
-                    tokens % 2 == 0 ? fmt::format("legal parts: {}, ", divisors_text(tokens / 2)) : ""));
+  for (const auto& [key, axis, tokens, replicates] : model.sequences())
+    if (plan.context().balanced && tokens % (2 * ranks) != 0)
+      faults.push_back(
+          fmt::format("{} {} cannot be cut into 2 x {} equal chunks (mesh {}), as balanced causal work wants: "
+                      "use a multiple of {}, {}or \"context\": {{\"balanced\": false}}",
+                      key, tokens, ranks, mesh, 2 * ranks,
+                      tokens % 2 == 0 ? fmt::format("legal parts: {}, ", divisors_text(tokens / 2)) : ""));
   if (plan.context().attention != KeyExchange::turn) return;
   const std::int64_t of_heads = plan.parts(Axis::heads);
   for (const Requirement& r : model.requirements())
@@ -101,13 +102,15 @@ void check_passing_heads(const ModelDescription& model, const Plan& plan, std::v
   std::int64_t heads = 0, kv_heads = 0;
   for (const Requirement& r : model.requirements())
     if (r.axis == Axis::heads) (r.replicates ? kv_heads : heads) = r.extent;
+  const std::string of_keys = kv_heads > 0 ? fmt::format(" with model.kv_heads {}", kv_heads) : "";
+  if (kv_heads == 0) kv_heads = heads;
   const int most = plan.most_parts(Axis::heads), rest = plan.parts(Axis::heads);
   if (plan.context().attention == KeyExchange::turn && plan.context_axes()) return;  // has said so itself
   if (most == rest || heads % rest != 0 || plan.head_groups(heads, kv_heads) % most == 0) return;
   faults.push_back(
-      fmt::format("model.heads {} with model.kv_heads {} cannot be dealt out to {} equal parts: heads pass to {} more "
+      fmt::format("model.heads {}{} cannot be dealt out to {} equal parts: heads pass to {} more "
                   "beside the {} where they rest; legal parts: {}; or take heads out of \"passing\"",
-                  heads, kv_heads, most, most / rest, rest, divisors_text(kv_heads)));
+                  heads, of_keys, most, most / rest, rest, divisors_text(kv_heads)));
 }
 
 // Replicas are cut out of a weight that is whole there (Tape::spread_heads), so nothing else may cut it.

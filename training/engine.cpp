@@ -218,10 +218,13 @@ void Engine::rehearse() {
   rehearsal_.blocks_of.resize(parameters_.all().size());
   const MicroBatch micro = feed(nullptr, rows_per_micro_batch_, 0, true, 0);
   Flow flow;
+  MicroBatch blind = micro;  // for the blocks of stages that are given no rows
+  blind.fields.clear();
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
     rehearsal_.into.push_back(flow);
     rehearsal_.into.back().hidden.numbers = rehearsal_.into.back().memory.numbers = {};
-    Tape tape(context, micro, Purpose::look);
+    const bool looks = b == 0 || b + 1 == blocks_.size() || model_->layers_read_fields();
+    Tape tape(context, looks ? micro : blind, Purpose::look);
     flow = give(tape, blocks_[b]->forward(tape, take(tape, flow)));
     for (const Parameter* p : tape.note_debts()) {
       auto& users = rehearsal_.blocks_of[number.at(p)];

@@ -9,8 +9,8 @@
 
 namespace quadrille {
 
-// On how many ranks the same key/value head lies while attention works, where heads rest, pass or are turned to; 1: each
-// on one.
+// On how many ranks the same key/value head lies while attention works, where heads rest, pass or are turned to; 1:
+// each on one.
 int key_value_replicas(const Experiment&);
 std::string pipeline_text(const PipelineReport&);   // several indented lines; empty with one stage
 std::string replicas_text(int key_value_replicas);  // a line; empty when there are none

@@ -43,6 +43,11 @@ Cost CountingOps::gelu(Stream& stream, const Tensor& out, const Tensor& x) const
   return bill_gelu(out, x);
 }
 
+Cost CountingOps::relu(Stream& stream, const Tensor& out, const Tensor& x) const {
+  check_relu(stream, out, x);
+  return bill_relu(out, x);
+}
+
 Cost CountingOps::gelu_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x) const {
   check_gelu_backward(stream, dx, dy, x);
   return bill_gelu_backward(dx, dy, x);
@@ -122,14 +127,19 @@ Cost CountingOps::rows_of_places(Stream& stream, const Tensor& rows, const Tenso
   return bill_rows_of_places(rows, places);
 }
 
-Cost CountingOps::count_ids(Stream& stream, const Tensor& lengths, const Tensor& ids) const {
-  check_count_ids(stream, lengths, ids);
-  return bill_count_ids(lengths, ids);
-}
-
 Cost CountingOps::positions(Stream& stream, const Tensor& ids, std::int64_t first, const Jump& jump) const {
   check_positions(stream, ids, first, jump);
   return bill_positions(ids);
+}
+
+Cost CountingOps::sinusoids(Stream& stream, const Tensor& out, const Tensor& x, const Sinusoids& how) const {
+  check_sinusoids(stream, out, x, how);
+  return bill_sinusoids(out, x);
+}
+
+Cost CountingOps::row_lengths(Stream& stream, const Tensor& lengths, const Tensor& ids) const {
+  check_row_lengths(stream, lengths, ids);
+  return bill_row_lengths(lengths, ids);
 }
 
 Cost CountingOps::attention(Stream& stream, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,

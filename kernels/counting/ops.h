@@ -20,6 +20,7 @@ class CountingOps : public Ops {
   Cost add_bias(Stream&, const Tensor& out, const Tensor& x, const Tensor& bias) const override;
   Cost sum_rows(Stream&, const Tensor& out, const Tensor& x, Write) const override;
   Cost gelu(Stream&, const Tensor& out, const Tensor& x) const override;
+  Cost relu(Stream&, const Tensor& out, const Tensor& x) const override;
   Cost gelu_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x) const override;
   Cost tanh(Stream&, const Tensor& out, const Tensor& x) const override;
   Cost tanh_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& y) const override;
@@ -41,9 +42,10 @@ class CountingOps : public Ops {
   Cost embedding_backward(Stream&, const Tensor& dtable, const Tensor& dout, const Tensor& ids,
                           std::int64_t first_row) const override;
   Cost positions(Stream&, const Tensor& ids, std::int64_t first, const Jump&) const override;
+  Cost sinusoids(Stream&, const Tensor& out, const Tensor& x, const Sinusoids&) const override;
+  Cost row_lengths(Stream&, const Tensor& lengths, const Tensor& ids) const override;
   Cost rows_of_places(Stream&, const Tensor& rows, const Tensor& places, std::int64_t tokens, std::int64_t first,
                       const Jump&) const override;
-  Cost count_ids(Stream&, const Tensor& lengths, const Tensor& ids) const override;
   Cost attention(Stream&, const Tensor& out, const Tensor& log_sum, const Tensor& q, const Tensor& kv,
                  const Tensor& lengths, const Attention&) const override;
   Cost attention_backward(Stream&, const Tensor& dq, const Tensor& dkv, const Tensor& dout, const Tensor& out,

@@ -73,6 +73,14 @@ Cost CpuOps::gelu(Stream& stream, const Tensor& out, const Tensor& x) const {
   return bill_gelu(out, x);
 }
 
+Cost CpuOps::relu(Stream& stream, const Tensor& out, const Tensor& x) const {
+  check_relu(stream, out, x);
+  over(out.count(), [to = floats(out), from = floats(x)](Slice s) noexcept {
+    for (std::int64_t i = s.first; i < s.end(); ++i) to[i] = from[i] < 0 ? 0.0f : from[i];
+  });
+  return bill_relu(out, x);
+}
+
 Cost CpuOps::gelu_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x) const {
   check_gelu_backward(stream, dx, dy, x);
   over(dx.count(), [loop = element_loops().gelu_backward, to = floats(dx), d = floats(dy),

@@ -2,6 +2,7 @@
 // Rows of a table by id, and back. Threads share the columns in the backward pass: each adds all rows in order, so
 // there are no atomics and one result.
 #include <algorithm>
+#include <array>
 
 #include "kernels/bills.h"
 #include "kernels/checks.h"
@@ -20,6 +21,42 @@ Cost CpuOps::positions(Stream& stream, const Tensor& ids, std::int64_t first, co
   return bill_positions(ids);
 }
 
+// The sinusoids of a token are computed once for all rows, a few features at a time.
+Cost CpuOps::sinusoids(Stream& stream, const Tensor& out, const Tensor& x, const Sinusoids& how) const {
+  check_sinusoids(stream, out, x, how);
+  const std::int64_t rows = x.shape()[0], tokens = x.shape()[1], features = x.shape()[2];
+  const auto factor = static_cast<float>(how.factor);
+  parallel_parts(tokens, x.count(), 1, [=, &how, to = floats(out), from = floats(x)](Slice s) noexcept {
+    std::array<float, 64> added{};
+    constexpr auto kAtOnce = static_cast<std::int64_t>(added.size());
+    for (std::int64_t t = s.first; t < s.end(); ++t)
+      for (std::int64_t f = 0; f < features; f += kAtOnce) {
+        const std::int64_t count = std::min(kAtOnce, features - f),
+                           position = position_of(how.first_token, how.jump, t);
+        for (std::int64_t k = 0; how.amplitude != 0 && k < count; ++k)
+          added[static_cast<std::size_t>(k)] =
+              static_cast<float>(how.amplitude * sinusoid_at(position, how.first_feature + f + k, how.features));
+        for (std::int64_t b = 0; b < rows; ++b) {
+          const std::int64_t at = (b * tokens + t) * features + f;
+          for (std::int64_t k = 0; k < count; ++k)
+            to[at + k] = factor * from[at + k] + added[static_cast<std::size_t>(k)];
+        }
+      }
+  });
+  return bill_sinusoids(out, x);
+}
+
+Cost CpuOps::row_lengths(Stream& stream, const Tensor& lengths, const Tensor& ids) const {
+  const Extents e = check_row_lengths(stream, lengths, ids);
+  parallel_parts(
+      e.rows, ids.count(), 1, [e, to = lengths.host<std::int32_t>().data(), id = integers(ids)](Slice s) noexcept {
+        for (std::int64_t i = s.first; i < s.end(); ++i)
+          to[i] = static_cast<std::int32_t>(
+              std::count_if(id + i * e.columns, id + (i + 1) * e.columns, [](std::int32_t word) { return word >= 0; }));
+      });
+  return bill_row_lengths(lengths, ids);
+}
+
 Cost CpuOps::rows_of_places(Stream& stream, const Tensor& rows, const Tensor& places, std::int64_t tokens,
                             std::int64_t first, const Jump& jump) const {
   const Extents e = check_rows_of_places(stream, rows, places, tokens, first, jump);
@@ -29,16 +66,6 @@ Cost CpuOps::rows_of_places(Stream& stream, const Tensor& rows, const Tensor& pl
     to[i] = token < 0 ? -1 : static_cast<std::int32_t>(row * tokens + token);
   }
   return bill_rows_of_places(rows, places);
-}
-
-Cost CpuOps::count_ids(Stream& stream, const Tensor& lengths, const Tensor& ids) const {
-  const Extents e = check_count_ids(stream, lengths, ids);
-  const auto to = lengths.host<std::int32_t>(), from = ids.host<std::int32_t>();
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    const auto row = from.subspan(i * static_cast<std::size_t>(e.columns), static_cast<std::size_t>(e.columns));
-    to[i] = static_cast<std::int32_t>(std::count_if(row.begin(), row.end(), [](std::int32_t id) { return id >= 0; }));
-  }
-  return bill_count_ids(lengths, ids);
 }
 
 Cost CpuOps::embedding(Stream& stream, const Tensor& out, const Tensor& table, const Tensor& ids,

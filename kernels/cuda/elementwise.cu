@@ -51,6 +51,18 @@ struct GeluBackward {
     return dy * (normal_distribution(x) + x * normal_density(x));
   }
 };
+struct Relu {
+  template <class R>
+  __device__ R operator()(R x) const {
+    return x < R(0) ? R(0) : x;
+  }
+};
+struct ReluBackward {
+  template <class R>
+  __device__ R operator()(R dy, R out) const {
+    return out > R(0) ? dy : R(0);
+  }
+};
 __device__ __forceinline__ float hyperbolic_tangent(float x) { return tanhf(x); }
 __device__ __forceinline__ double hyperbolic_tangent(double x) { return tanh(x); }
 struct Tanh {
@@ -258,6 +270,23 @@ Cost CudaOps::gelu_backward(Stream& stream, const Tensor& dx, const Tensor& dy, 
                  static_cast<const T*>(x.as<T>()));
   });
   return bill_gelu_backward(dx, dy, x);
+}
+
+Cost CudaOps::relu(Stream& stream, const Tensor& out, const Tensor& x) const {
+  check_relu(stream, out, x);
+  with_number_type(out, [&]<class T>(T) {
+    over_numbers(stream, Relu(), out.count(), out.as<T>(), static_cast<const T*>(x.as<T>()));
+  });
+  return bill_relu(out, x);
+}
+
+Cost CudaOps::relu_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& out) const {
+  check_relu_backward(stream, dx, dy, out);
+  with_number_type(dx, [&]<class T>(T) {
+    over_numbers(stream, ReluBackward(), dx.count(), dx.as<T>(), static_cast<const T*>(dy.as<T>()),
+                 static_cast<const T*>(out.as<T>()));
+  });
+  return bill_relu_backward(dx, dy, out);
 }
 
 Cost CudaOps::tanh(Stream& stream, const Tensor& out, const Tensor& x) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of a table by id, and back; positions as ids. Floors, of E features of s bytes: embedding reads and writes s·E a
 // row; embedding_backward reads s·E a row, and reads and writes s·E (wide: 4·E) once for each different id;
-// rows_of_places reads and writes 4 bytes a place; count_ids reads 4 bytes an id.
+// rows_of_places reads and writes 4 bytes a place; row_lengths reads 4 bytes an id.
 #include "kernels/bills.h"
 #include "kernels/checks.h"
 #include "kernels/cuda/device_code.cuh"
@@ -117,6 +117,24 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// A thread has one number of the sinusoids, in f64, and adds it to all rows. Reads and writes each element once.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    sinusoids_kernel(std::int64_t rows, std::int64_t tokens, std::int64_t features, T* out, const T* x, Sinusoids how) {
+  for (std::int64_t i = thread_of_grid(); i < tokens * features; i += threads_of_grid()) {
+    const std::int64_t feature = how.first_feature + i % features;
+    const double angle = static_cast<double>(position_of(how.first_token, how.jump, i / features)) *
+                         pow(10000.0, -static_cast<double>(feature - feature % 2) / static_cast<double>(how.features));
+    const auto added =
+        static_cast<Real<T>>(how.amplitude == 0 ? 0 : how.amplitude * (feature % 2 == 0 ? sin(angle) : cos(angle)));
+    const auto factor = static_cast<Real<T>>(how.factor);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::int64_t at = row * tokens * features + i;
+      out[at] = narrow<T>(factor * widen(x[at]) + added);
+    }
+  }
+}
+
 __global__ void __launch_bounds__(kThreads)
     rows_of_places_kernel(std::int64_t count, std::int64_t columns, std::int32_t* rows, const std::int32_t* places,
                           std::int64_t tokens, std::int64_t first, Jump jump) {
@@ -126,16 +144,14 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// A warp has a row.
+// A warp has a row. Reads each id once.
 __global__ void __launch_bounds__(kWarp* kRowsAtOnce)
-    count_ids_kernel(std::int64_t rows, std::int64_t columns, std::int32_t* lengths, const std::int32_t* ids) {
+    row_lengths_kernel(std::int64_t rows, std::int64_t tokens, std::int32_t* lengths, const std::int32_t* ids) {
   for (std::int64_t i = std::int64_t{blockIdx.x} * kRowsAtOnce + threadIdx.y; i < rows;
        i += std::int64_t{gridDim.x} * kRowsAtOnce) {
     int count = 0;
-    for (std::int64_t first = 0; first < columns; first += kWarp) {
-      const std::int64_t column = first + threadIdx.x;
-      count += __popc(__ballot_sync(kAllLanes, column < columns && ids[i * columns + column] >= 0));
-    }
+    for (std::int64_t t = threadIdx.x; t < tokens; t += kWarp) count += ids[i * tokens + t] >= 0;
+    count = warp_sum(count);
     if (threadIdx.x == 0) lengths[i] = count;
   }
 }
@@ -177,19 +193,29 @@ Cost CudaOps::positions(Stream& stream, const Tensor& ids, std::int64_t first, c
   return bill_positions(ids);
 }
 
+Cost CudaOps::sinusoids(Stream& stream, const Tensor& out, const Tensor& x, const Sinusoids& how) const {
+  check_sinusoids(stream, out, x, how);
+  const std::int64_t tokens = x.shape()[1], features = x.shape()[2];
+  with_number_type(out, [&]<class T>(T) {
+    launch(cuda_stream(stream), {blocks_for(tokens * features, kThreads), kThreads}, sinusoids_kernel<T>, x.shape()[0],
+           tokens, features, out.as<T>(), static_cast<const T*>(x.as<T>()), how);
+  });
+  return bill_sinusoids(out, x);
+}
+
+Cost CudaOps::row_lengths(Stream& stream, const Tensor& lengths, const Tensor& ids) const {
+  const Extents e = check_row_lengths(stream, lengths, ids);
+  launch(cuda_stream(stream), {blocks_for(e.rows, kRowsAtOnce), {kWarp, kRowsAtOnce}}, row_lengths_kernel, e.rows,
+         e.columns, lengths.as<std::int32_t>(), static_cast<const std::int32_t*>(ids.as<std::int32_t>()));
+  return bill_row_lengths(lengths, ids);
+}
+
 Cost CudaOps::rows_of_places(Stream& stream, const Tensor& rows, const Tensor& places, std::int64_t tokens,
                              std::int64_t first, const Jump& jump) const {
   const Extents e = check_rows_of_places(stream, rows, places, tokens, first, jump);
   launch(cuda_stream(stream), {blocks_for(rows.count(), kThreads), kThreads}, rows_of_places_kernel, rows.count(),
          e.columns, rows.as<std::int32_t>(), places.as<std::int32_t>(), tokens, first, jump);
   return bill_rows_of_places(rows, places);
-}
-
-Cost CudaOps::count_ids(Stream& stream, const Tensor& lengths, const Tensor& ids) const {
-  const Extents e = check_count_ids(stream, lengths, ids);
-  launch(cuda_stream(stream), {blocks_for(e.rows, kRowsAtOnce), {kWarp, kRowsAtOnce}}, count_ids_kernel, e.rows,
-         e.columns, lengths.as<std::int32_t>(), ids.as<std::int32_t>());
-  return bill_count_ids(lengths, ids);
 }
 
 }  // namespace quadrille

@@ -39,7 +39,6 @@ Cost CudaOps::batch_norm_backward_parameters(Stream&, const Tensor&, const Tenso
 Cost CudaOps::update_averages(Stream&, const Tensor&, const Tensor&, double) const { refuse_images(); }
 Cost CudaOps::sums_of_averages(Stream&, const Tensor&, const Tensor&) const { refuse_images(); }
 Cost CudaOps::add_relu(Stream&, const Tensor&, const Tensor&, const Tensor&) const { refuse_images(); }
-Cost CudaOps::relu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) const { refuse_images(); }
 Cost CudaOps::max_pool(Stream&, const Tensor&, const Tensor&, const Conv&) const { refuse_images(); }
 Cost CudaOps::max_pool_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Conv&) const {
   refuse_images();

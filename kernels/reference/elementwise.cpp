@@ -80,6 +80,16 @@ Cost ReferenceOps::gelu(Stream& stream, const Tensor& out, const Tensor& x) cons
   return bill_gelu(out, x);
 }
 
+Cost ReferenceOps::relu(Stream& stream, const Tensor& out, const Tensor& x) const {
+  check_relu(stream, out, x);
+  with_type_of(out, [&]<class T>(T) {
+    const T* x_at = numbers<T>(x);
+    T* out_at = numbers<T>(out);
+    for (std::int64_t i = 0; i < out.count(); ++i) out_at[i] = x_at[i] < 0 ? T{0} : x_at[i];
+  });
+  return bill_relu(out, x);
+}
+
 Cost ReferenceOps::gelu_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x) const {
   check_gelu_backward(stream, dx, dy, x);
   with_type_of(dx, [&]<class T>(T) {

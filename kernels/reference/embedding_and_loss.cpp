@@ -21,6 +21,32 @@ Cost ReferenceOps::positions(Stream& stream, const Tensor& ids, std::int64_t fir
   return bill_positions(ids);
 }
 
+Cost ReferenceOps::sinusoids(Stream& stream, const Tensor& out, const Tensor& x, const Sinusoids& how) const {
+  check_sinusoids(stream, out, x, how);
+  const std::int64_t tokens = x.shape()[1], features = x.shape()[2];
+  with_type_of(out, [&]<class T>(T) {
+    const T* x_at = numbers<T>(x);
+    T* out_at = numbers<T>(out);
+    for (std::int64_t i = 0; i < out.count(); ++i) {
+      const std::int64_t position = position_of(how.first_token, how.jump, i / features % tokens);
+      out_at[i] = static_cast<T>(how.factor * x_at[i] +
+                                 how.amplitude * sinusoid_at(position, how.first_feature + i % features, how.features));
+    }
+  });
+  return bill_sinusoids(out, x);
+}
+
+Cost ReferenceOps::row_lengths(Stream& stream, const Tensor& lengths, const Tensor& ids) const {
+  const Extents e = check_row_lengths(stream, lengths, ids);
+  const std::int32_t* ids_at = numbers<std::int32_t>(ids);
+  std::int32_t* lengths_at = numbers<std::int32_t>(lengths);
+  for (std::int64_t i = 0; i < e.rows; ++i) {
+    lengths_at[i] = 0;
+    for (std::int64_t t = 0; t < e.columns; ++t) lengths_at[i] += ids_at[i * e.columns + t] >= 0;
+  }
+  return bill_row_lengths(lengths, ids);
+}
+
 Cost ReferenceOps::rows_of_places(Stream& stream, const Tensor& rows, const Tensor& places, std::int64_t tokens,
                                   std::int64_t first, const Jump& jump) const {
   const Extents e = check_rows_of_places(stream, rows, places, tokens, first, jump);
@@ -30,16 +56,6 @@ Cost ReferenceOps::rows_of_places(Stream& stream, const Tensor& rows, const Tens
     to[i] = token < 0 ? -1 : static_cast<std::int32_t>(row * tokens + token);
   }
   return bill_rows_of_places(rows, places);
-}
-
-Cost ReferenceOps::count_ids(Stream& stream, const Tensor& lengths, const Tensor& ids) const {
-  const Extents e = check_count_ids(stream, lengths, ids);
-  const auto to = lengths.host<std::int32_t>(), from = ids.host<std::int32_t>();
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    const auto row = from.subspan(i * static_cast<std::size_t>(e.columns), static_cast<std::size_t>(e.columns));
-    to[i] = static_cast<std::int32_t>(std::count_if(row.begin(), row.end(), [](std::int32_t id) { return id >= 0; }));
-  }
-  return bill_count_ids(lengths, ids);
 }
 
 Cost ReferenceOps::embedding(Stream& stream, const Tensor& out, const Tensor& table, const Tensor& ids,

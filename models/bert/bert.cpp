@@ -75,7 +75,7 @@ class EncoderLayer : public Block {
   // A row's padding is at its end: no query sees it.
   Var attend(Tape& tape, Var x) {
     const std::string dropout_name = name_ + ".attention";
-    const Tape::Heads heads{1, config_.head(), false, config_.dropout, dropout_name, tape.lengths("ids")};
+    const Tape::Heads heads{1, config_.head(), false, config_.dropout, dropout_name, tape.row_lengths("ids")};
     return proj_(tape, tape.attention(qkv_(tape, x), heads));
   }
 

@@ -110,6 +110,7 @@ class Tape {
   Var add(Var x, Var y_consumed);
   Var add_bias(Var x_consumed, Var bias);
   Var gelu(Var x);
+  Var relu(Var x_consumed);
   Var tanh(Var x);
   Var gated_silu(Var gate, Var up);
   Var dropout(Var x_consumed, double probability, std::string_view name);
@@ -121,11 +122,15 @@ class Tape {
   // Rows of a table by the ids of a field [tokens]; ids outside of it, such as -1, give zeros. May owe.
   Var embedding(Var table, std::string_view field, Dim features);
   Var add_positions(Var x_consumed, Var table);  // row t of the table to every token t
+  // factor·x and the sinusoids of each token's position (kernels/ops.h): addresses, no parameters.
+  Var add_sinusoids(Var x_consumed, double factor);
+  Var scale(Var x_consumed, double factor);  // of tokens
   // Rows of x [batch, sequence, features] at the places that a field [P] names: [batch, P, features]; a place of -1
   // gives zeros. Owes where the sequence is split.
   Var pick(Var x, std::string_view field);
-  Var pick_first(Var x);                   // the row of place 0: [batch, 1, features]
-  Tensor lengths(std::string_view field);  // i32 [own rows]: how many of its ids are no padding
+  Var pick_first(Var x);  // the row of place 0: [batch, 1, features]
+  // i32 [own rows]: how many ids of a field [tokens] are not padding. For Heads::lengths.
+  Tensor row_lengths(std::string_view field);
   struct Heads {
     std::int64_t queries = 1, head = 0;  // per key/value group; numbers per head
     bool causal = true;
@@ -276,6 +281,7 @@ class Tape {
   void paste_keys(const Tensor& packed, const Tensor& keys, const Attention&, Write);
   Rotary rotary_of(Var packed, const Heads&, double base) const;
   Tensor positions_of(Var x);
+  Var with_sinusoids(Var x_consumed, double factor, double amplitude);
   Var pick_at(Var x, const Tensor& places);
   Tensor own_tokens(const Tensor& held, const Dims& rows, const States&);
 

@@ -4,6 +4,7 @@
 // part of the heads and back; or blocks of keys and values travel round the ranks (Liu, Zaharia and Abbeel 2023). With
 // m tokens, width h and g ranks their ring volumes per block and rank are 4(g-1)/g mh, 8(g-1)/g^2 mh and 6(g-1)/g mh.
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "core/error.h"
@@ -192,8 +193,11 @@ Var Tape::attention(Var packed, const Heads& h) {
 
 Var Tape::cross_attention(Var queries, Var keys, const Heads& h) {
   if (where(queries, Kind::debt) || where(keys, Kind::debt)) refuse("attention of a debt: settle it first");
+  std::tie(queries, keys) = meet(queries, keys);
   const MeshAxes cut = where_split(states(keys), Axis::sequence);
-  return attend(queries, cut ? all_tokens(keys, cut) : keys, h);
+  if (cut) keys = all_tokens(keys, cut);
+  combine(queries, keys);
+  return attend(queries, keys, h);
 }
 
 // `keys`: the packed value itself, or keys and values of all positions in natural order.

@@ -115,6 +115,22 @@ Var Tape::gelu(Var x) {
   return y;
 }
 
+Var Tape::relu(Var x) {
+  if (where(x, Kind::debt)) refuse("relu of a debt: settle it first");
+  const Tensor out = take(x);
+  context_.ops.relu(context_.stream, out, out);
+  const Var y = put(dims(x), states(x), out);
+  value(y).kept = true;  // backward reads the output
+  record(y, [this, x, y, out] {
+    Tensor d = std::exchange(value(y).g, {});
+    const Tensor dx = d.sole_owner() ? d : fresh(d.shape(), d.dtype(), End::high);
+    context_.ops.relu_backward(context_.stream, dx, d, out);
+    d = {};
+    contribute(x, dx);
+  });
+  return y;
+}
+
 Var Tape::tanh(Var x) {
   if (where(x, Kind::debt)) refuse("tanh of a debt: settle it first");
   const Tensor in = read(x);

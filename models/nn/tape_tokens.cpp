@@ -107,6 +107,29 @@ Var Tape::add_positions(Var x, Var table) {
   return y;
 }
 
+Var Tape::add_sinusoids(Var x, double factor) { return with_sinusoids(x, factor, 1); }
+
+Var Tape::scale(Var x, double factor) { return with_sinusoids(x, factor, 0); }
+
+Var Tape::with_sinusoids(Var x, double factor, double amplitude) {
+  if (where(x, Kind::debt)) refuse("sinusoids upon a debt: settle it first");
+  const Dims d = dims(x);
+  const States s = states(x);
+  const Place tokens = tokens_of(d, s);
+  const Sinusoids spec{factor, amplitude, tokens.first, first_of(d, s, d.back().axis), d.back().extent, tokens.jump};
+  const Tensor out = take(x);
+  context_.ops.sinusoids(context_.stream, out, out, spec);
+  const Var y = put(d, s, out);
+  record(y, [this, x, y, back = Sinusoids{.factor = factor, .amplitude = 0, .features = spec.features}] {
+    Tensor g = std::exchange(value(y).g, {});
+    const Tensor dx = g.sole_owner() ? g : fresh(g.shape(), g.dtype(), End::high);
+    context_.ops.sinusoids(context_.stream, dx, g, back);
+    g = {};
+    contribute(x, dx);
+  });
+  return y;
+}
+
 Var Tape::pick(Var x, std::string_view field) { return pick_at(x, micro_.field(field)); }
 
 Var Tape::pick_first(Var x) {
@@ -143,10 +166,10 @@ Var Tape::pick_at(Var x, const Tensor& places) {
   return y;
 }
 
-Tensor Tape::lengths(std::string_view field) {
+Tensor Tape::row_lengths(std::string_view field) {
   const Tensor ids = micro_.field(field);
-  const Tensor lengths = fresh({ids.shape()[0]}, DType::i32);
-  context_.ops.count_ids(context_.stream, lengths, ids);
+  Tensor lengths = fresh({ids.shape()[0]}, DType::i32);
+  context_.ops.row_lengths(context_.stream, lengths, ids);
   return lengths;
 }
 

@@ -84,6 +84,10 @@ Cost BrokenOps::gelu(Stream& stream, const Tensor& out, const Tensor& x) const {
   return spoil({&out}, [&] { return right_.gelu(stream, out, x); });
 }
 
+Cost BrokenOps::relu(Stream& stream, const Tensor& out, const Tensor& x) const {
+  return spoil({&out}, [&] { return right_.relu(stream, out, x); });
+}
+
 Cost BrokenOps::gelu_backward(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x) const {
   return spoil({&dx}, [&] { return right_.gelu_backward(stream, dx, dy, x); });
 }
@@ -227,16 +231,20 @@ Cost BrokenOps::positions(Stream& stream, const Tensor& ids, std::int64_t first,
   return spoil({&ids}, [&] { return right_.positions(stream, ids, first, jump); });
 }
 
+Cost BrokenOps::sinusoids(Stream& stream, const Tensor& out, const Tensor& x, const Sinusoids& how) const {
+  return spoil({&out}, [&] { return right_.sinusoids(stream, out, x, how); });
+}
+
+Cost BrokenOps::row_lengths(Stream& stream, const Tensor& lengths, const Tensor& ids) const {
+  return spoil({&lengths}, [&] { return right_.row_lengths(stream, lengths, ids); });
+}
+
 Cost BrokenOps::rows_of_places(Stream& stream, const Tensor& rows, const Tensor& places, std::int64_t tokens,
                                std::int64_t first, const Jump& jump) const {
   const Jump how = changed(jump, forgetting_.jump);
   return spoil({&rows}, [&] {
     return right_.rows_of_places(stream, rows, places, tokens, changed(first, forgetting_.first_token), how);
   });
-}
-
-Cost BrokenOps::count_ids(Stream& stream, const Tensor& lengths, const Tensor& ids) const {
-  return spoil({&lengths}, [&] { return right_.count_ids(stream, lengths, ids); });
 }
 
 Cost BrokenOps::sum_of_squares(Stream& stream, const Tensor& sum, const Tensor& x) const {

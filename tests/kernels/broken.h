@@ -54,6 +54,7 @@ class BrokenOps : public Ops {
   Cost add_bias(Stream&, const Tensor& out, const Tensor& x, const Tensor& bias) const override;
   Cost sum_rows(Stream&, const Tensor& out, const Tensor& x, Write) const override;
   Cost gelu(Stream&, const Tensor& out, const Tensor& x) const override;
+  Cost relu(Stream&, const Tensor& out, const Tensor& x) const override;
   Cost gelu_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x) const override;
   Cost tanh(Stream&, const Tensor& out, const Tensor& x) const override;
   Cost tanh_backward(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& y) const override;
@@ -95,9 +96,10 @@ class BrokenOps : public Ops {
                               const CrossEntropy&) const override;
   Cost convert(Stream&, const Tensor& out, const Tensor& in) const override;
   Cost positions(Stream&, const Tensor& ids, std::int64_t first, const Jump&) const override;
+  Cost sinusoids(Stream&, const Tensor& out, const Tensor& x, const Sinusoids&) const override;
+  Cost row_lengths(Stream&, const Tensor& lengths, const Tensor& ids) const override;
   Cost rows_of_places(Stream&, const Tensor& rows, const Tensor& places, std::int64_t tokens, std::int64_t first,
                       const Jump&) const override;
-  Cost count_ids(Stream&, const Tensor& lengths, const Tensor& ids) const override;
   Cost conv(Stream&, const Tensor& out, const Tensor& x, const Tensor& w, const Conv&) const override;
   Cost conv_backward_input(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& w, const Conv&,
                            Write) const override;

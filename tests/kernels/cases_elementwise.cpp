@@ -98,6 +98,17 @@ void run_gelu(Bench& b, const Numbers& x) {
   b.result("in place", in, kTolerance);
 }
 
+void run_relu(Bench& b, const Numbers& numbers) {
+  Numbers x = numbers;
+  if (!x.empty()) x.front() = x.back() = 1.5;  // these must not be cut off
+  const Shape shape{static_cast<std::int64_t>(x.size())};
+  const Tensor in = b.put(shape, x), out = b.unset(shape);
+  b.bill(b.ops().relu(b.stream(), out, in));
+  b.result("out", out, 1e-7);
+  b.bill(b.ops().relu(b.stream(), in, in));
+  b.result("in place", in, 1e-7);
+}
+
 void run_gelu_backward(Bench& b, const Numbers& x) {
   const Shape shape{static_cast<std::int64_t>(x.size())};
   const Tensor in = b.put(shape, x), dy = b.normal(shape), dx = b.unset(shape);
@@ -147,10 +158,13 @@ void run_gated_backward(Bench& b, const Numbers& gate_numbers) {
 }
 
 void add_curves(std::vector<OpCase>& cases) {
-  const std::pair<const char*, void (*)(Bench&, const Numbers&)> ops[] = {
-      {"gelu", run_gelu},        {"gelu_backward", run_gelu_backward},
-      {"tanh", run_tanh},        {"tanh_backward", run_tanh_backward},
-      {"gated_silu", run_gated}, {"gated_silu_backward", run_gated_backward}};
+  const std::pair<const char*, void (*)(Bench&, const Numbers&)> ops[] = {{"gelu", run_gelu},
+                                                                          {"gelu_backward", run_gelu_backward},
+                                                                          {"relu", run_relu},
+                                                                          {"tanh", run_tanh},
+                                                                          {"tanh_backward", run_tanh_backward},
+                                                                          {"gated_silu", run_gated},
+                                                                          {"gated_silu_backward", run_gated_backward}};
   for (const auto& [op, run] : ops) {
     for (const std::int64_t n : kCounts)
       cases.push_back({op, fmt::format("{} {}", op, n), [n, run = run](Bench& b) { run(b, b.normals(n, 2)); }});

@@ -46,6 +46,41 @@ void add_embedding(std::vector<OpCase>& cases) {
                        }});
 }
 
+void add_sinusoids(std::vector<OpCase>& cases) {
+  const std::pair<const char*, std::pair<Shape, Sinusoids>> some[] = {
+      {"whole", {{3, 7, 8}, {.factor = 2.5, .features = 8}}},
+      {"an odd number of features", {{2, 5, 7}, {.factor = 0.5, .features = 7}}},
+      {"a part of the features", {{2, 4, 70}, {.first_feature = 3, .features = 80}}},
+      {"a part of the tokens", {{2, 6, 10}, {.first_token = 4, .features = 10, .jump = {.after = 3, .by = 9}}}},
+      {"backward", {{3, 7, 9}, {.factor = 3, .amplitude = 0, .features = 9}}},
+      {"far away", {{1, 2, 130}, {.amplitude = 0.5, .first_token = 4000, .features = 130}}}};
+  for (const auto& [name, what] : some)
+    cases.push_back({"sinusoids", fmt::format("sinusoids {}", name), [shape = what.first, how = what.second](Bench& b) {
+                       const Tensor none = b.unset({0, shape[1], shape[2]});
+                       b.bill(b.ops().sinusoids(b.stream(), none, none, how));
+                       const Tensor x = b.normal(shape), out = b.unset(shape);
+                       b.bill(b.ops().sinusoids(b.stream(), out, x, how));
+                       b.result("out", out, kTolerance);
+                       b.bill(b.ops().sinusoids(b.stream(), x, x, how));
+                       b.result("in place", x, kTolerance);
+                     }});
+}
+
+void run_lengths(Bench& b, std::int64_t rows, std::int64_t tokens) {
+  const Tensor ids = b.put_ids({rows, tokens}, b.ids(rows * tokens, -1, 2)), lengths = b.unset({rows}, DType::i32);
+  b.bill(b.ops().row_lengths(b.stream(), lengths, ids));
+  b.result("lengths", lengths, 0);
+}
+
+// Each case has results beyond a hundred too: of a smaller integer one percent is nothing.
+void add_row_lengths(std::vector<OpCase>& cases) {
+  for (const std::int64_t tokens : {1, 31, 32, 33, 500})
+    cases.push_back({"row_lengths", fmt::format("row_lengths {}", tokens), [tokens](Bench& b) {
+                       for (const std::int64_t rows : {0, 1, 19}) run_lengths(b, rows, tokens);
+                       run_lengths(b, 130, 400 + tokens);
+                     }});
+}
+
 void add_positions(std::vector<OpCase>& cases) {
   const std::tuple<std::int64_t, std::int64_t, Jump> some[] = {{7, 1000, {}},
                                                                {64, 500, {}},
@@ -74,13 +109,7 @@ void run_places(Bench& b, const Tokens& t, std::int64_t rows) {
   b.result("rows", out, 1e-9);
 }
 
-void run_lengths(Bench& b, std::int64_t rows, std::int64_t tokens) {
-  const Tensor ids = b.put_ids({rows, tokens}, b.ids(rows * tokens, -1, 3)), lengths = b.unset({rows}, DType::i32);
-  b.bill(b.ops().count_ids(b.stream(), lengths, ids));
-  b.result("lengths", lengths, 1e-9);
-}
-
-// Each case has results beyond a hundred too: of a smaller integer one percent is nothing.
+// As above: with results beyond a hundred.
 void add_places(std::vector<OpCase>& cases) {
   const Tokens some[] = {{40, 0, {}}, {12, 20, {}}, {11, 3, {.after = 4, .by = 15}}, {1, 7, {}}, {0, 0, {}}};
   for (const Tokens& t : some)
@@ -91,11 +120,6 @@ void add_places(std::vector<OpCase>& cases) {
            for (const std::int64_t rows : {0, 3, 70}) run_places(b, t, rows);
            if (t.count < 2) run_places(b, {40, 0, {}}, 70);
          }});
-  for (const std::int64_t tokens : {1, 31, 32, 33, 500})
-    cases.push_back({"count_ids", fmt::format("count_ids {}", tokens), [tokens](Bench& b) {
-                       for (const std::int64_t rows : {0, 1, 19}) run_lengths(b, rows, tokens);
-                       run_lengths(b, 19, 400 + tokens);
-                     }});
 }
 
 // This rank holds `held` words from how.first_word on, of how.words.
@@ -222,6 +246,8 @@ void add_cross_entropy(std::vector<OpCase>& cases) {
 void add_embedding_and_loss_cases(std::vector<OpCase>& cases) {
   add_embedding(cases);
   add_positions(cases);
+  add_sinusoids(cases);
+  add_row_lengths(cases);
   add_places(cases);
   add_cross_entropy(cases);
 }

@@ -39,6 +39,31 @@ TEST(FiniteDifferences, Gelu) {
   });
 }
 
+TEST(FiniteDifferences, Relu) {
+  ReferenceBench b(2);
+  const Tensor x = b->normal({40}, 2), y = b->unset({40}), dy = b->normal({40}), dx = b->unset({40});
+  b->ops().relu(b->stream(), y, x);
+  b->ops().relu_backward(b->stream(), dx, dy, y);
+  expect_gradient("x", x, b->read(dx), [&] {
+    b->ops().relu(b->stream(), y, x);
+    return weighed(*b, y, dy);
+  });
+}
+
+TEST(FiniteDifferences, Sinusoids) {  // backward: without amplitude
+  ReferenceBench b(6);
+  const Sinusoids how{.factor = 2.5, .first_token = 3, .first_feature = 1, .features = 6};
+  Sinusoids back = how;
+  back.amplitude = 0;
+  const Shape shape{2, 3, 5};
+  const Tensor x = b->normal(shape), y = b->unset(shape), dy = b->normal(shape), dx = b->unset(shape);
+  b->ops().sinusoids(b->stream(), dx, dy, back);
+  expect_gradient("x", x, b->read(dx), [&] {
+    b->ops().sinusoids(b->stream(), y, x, how);
+    return weighed(*b, y, dy);
+  });
+}
+
 TEST(FiniteDifferences, Tanh) {
   ReferenceBench b(2);
   const Tensor x = b->normal({40}, 2), y = b->unset({40}), dy = b->normal({40}), dx = b->unset({40});

@@ -40,6 +40,25 @@ TEST(Golden, GeluIsXTimesTheNormalDistribution) {
   expect_numbers(b->read(out), {0.5, 1.0833154705876864, 0, 1, 2}, 1e-15);  // Φ(1) + φ(1)
 }
 
+TEST(Golden, SinusoidsOfVaswani) {
+  ReferenceBench b;
+  const Tensor x = b->put({1, 2, 3}, {1, 1, 1, 2, 2, 2}), out = b->unset({1, 2, 3});
+  b->ops().sinusoids(b->stream(), out, x, {.factor = 10, .first_token = 1, .first_feature = 1, .features = 4});
+  const auto row = [](double base, double t) {
+    return Numbers{base + std::cos(t), base + std::sin(t / 100), base + std::cos(t / 100)};
+  };
+  Numbers wanted = row(10, 1);
+  for (const double v : row(20, 2)) wanted.push_back(v);
+  expect_numbers(b->read(out), wanted, 1e-14);
+}
+
+TEST(Golden, RowLengthsCountWhatIsNotPadding) {
+  ReferenceBench b;
+  const Tensor lengths = b->unset({3}, DType::i32);
+  b->ops().row_lengths(b->stream(), lengths, b->put_ids({3, 3}, {0, 4, -1, -1, -1, -1, 7, 8, 0}));
+  expect_numbers(b->read(lengths), {2, 0, 3}, 0);
+}
+
 TEST(Golden, GatedSilu) {
   ReferenceBench b;
   const Tensor out = b->unset({3});

@@ -48,6 +48,13 @@ Workload masked_words(const Changes& model, const Changes& training) {
       13, model, training);
 }
 
+Workload translation(const Changes& model, const Changes& training) {
+  return of_model(
+      R"({"kind": "translation", "encoder_layers": 2, "embed": 8, "heads": 4, "mlp": 32, "source_tokens": 16,
+          "tokens": 8, "vocabulary": 13, "dropout": 0.1})",
+      13, model, training);
+}
+
 Outcome train_rank(std::unique_ptr<Communicator> world, const Workload& w, const Backend& backend, int steps,
                    const Hooks& hooks) {
   const std::unique_ptr<Dataset> data = law_data(w, 24), held_out = law_data(w, 11);

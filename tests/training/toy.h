@@ -41,6 +41,9 @@ Workload images(const std::vector<std::pair<std::string, Json>>& model = {},
 // BERT under the same training: 2 layers, embed 8, 4 heads, mlp 32, 13 words, 8 tokens of which 3 may be masked.
 Workload masked_words(const std::vector<std::pair<std::string, Json>>& model = {},
                       const std::vector<std::pair<std::string, Json>>& training = {});
+// An encoder-decoder under the same training: 2 + 2 layers of the toy GPT's width, sources of 16 words, targets of 8.
+Workload translation(const std::vector<std::pair<std::string, Json>>& model = {},
+                     const std::vector<std::pair<std::string, Json>>& training = {});
 
 // Where a test may put its hand in.
 struct Hooks {

@@ -8,6 +8,7 @@
 #include "core/random.h"
 #include "models/model.h"
 #include "training/law/addressed_bert.h"
+#include "training/law/addressed_pairs.h"
 
 namespace quadrille {
 
@@ -60,6 +61,7 @@ std::unique_ptr<Dataset> law_data(const Workload& w, std::int64_t samples) {
   if (reads("places"))
     return std::make_unique<AddressedBert>(samples, model->tokens(), field_named(fields, "places").shape[0],
                                            w.vocabulary);
+  if (reads("source")) return std::make_unique<AddressedPairs>(samples, fields, w.vocabulary);
   if (reads("image")) return std::make_unique<AddressedImages>(samples, fields, w.vocabulary);
   require_fields(fields, text_fields(model->tokens()));
   return std::make_unique<AddressedText>(samples, model->tokens(), w.vocabulary);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data for a toy of any model, by the fields it reads: text, images, or rows with masked words. Every number is a
-// function of its address, and labels are masked unevenly. Used by `quadrille check` and the law tests.
+// Data for a toy of any model, by the fields it reads: text, images, pairs, or rows with masked words. Every number is
+// a function of its address, and labels are masked unevenly. Used by `quadrille check` and the law tests.
 #pragma once
 
 #include <cstdint>

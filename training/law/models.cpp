@@ -62,6 +62,29 @@ Json resnet(const std::string& form, const LawSizes& size) {
   return model;
 }
 
+// The source is longer than the target, and both divide as the tokens do.
+Json translation(const std::string& form, const LawSizes& size) {
+  Json model = Json::object();
+  model.set("kind", "translation");
+  model.set("encoder_layers", 1);
+  model.set("decoder_layers", kLawLayers - 1);
+  model.set("embed", size.embed);
+  model.set("heads", size.heads);
+  model.set("mlp", size.mlp);
+  model.set("source_tokens", form == "tied" ? 2 * size.tokens : size.tokens);
+  model.set("tokens", size.tokens);
+  model.set("vocabulary", kLawVocabulary);
+  model.set("dropout", 0.1);
+  model.set("tied", form == "tied");
+  if (form == "untied") {
+    model.set("positions", "learned");
+    model.set("norm", "rms");
+    model.set("activation", "gated_silu");
+    model.set("bias", false);
+  }
+  return model;
+}
+
 // A ReLU and the largest of a window decide otherwise where rounding differs, and a gradient that went one way goes
 // another: single ones differ by as much as they are (0.8 of the largest was measured), losses and norms do not.
 constexpr Bounds kWithCorners{2e-3, 0.1, 3};
@@ -70,7 +93,8 @@ const std::vector<LawModel>& models() {
   static const std::vector<LawModel> all = {
       {"gpt", {"tied", "untied", "llama"}, {Axis::sequence, Axis::heads}, false, kBoundsBf16, gpt},
       {"bert", {"post-norm"}, {Axis::sequence, Axis::heads}, false, kBoundsBf16, bert},
-      {"resnet", {"bottleneck", "basic"}, {Axis::height}, true, kWithCorners, resnet}};
+      {"resnet", {"bottleneck", "basic"}, {Axis::height}, true, kWithCorners, resnet},
+      {"translation", {"tied", "untied"}, {Axis::sequence, Axis::heads}, false, kWithCorners, translation}};
   return all;
 }
 
