@@ -280,7 +280,7 @@ void add_rest(Bench& bench) {
       Cost cost = w.ops().cross_entropy_max(w.stream(), max, x);
       cost += w.ops().cross_entropy_sums(w.stream(), sums, x, max, labels, how);
       cost += w.ops().cross_entropy_loss(w.stream(), loss, sums, max, labels, how);
-      return cost += w.ops().cross_entropy_backward(w.stream(), dx, x, max, sums, labels, how);
+      return cost += w.ops().cross_entropy_backward(w.stream(), dx, x, max, sums, labels, {}, how);
     };
   });
   bench.measure("adamw", [=](Workbench& w) -> Call {
