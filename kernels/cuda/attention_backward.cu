@@ -118,8 +118,14 @@ __device__ __forceinline__ void differentiate_queries(const Operands<T>& x, cons
   }
 }
 
+// In bf16 two blocks would leave it 128 registers a thread, of which it spills a few.
+template <class T>
+constexpr int query_blocks_at_once(int chunks) {
+  return sizeof(T) < sizeof(Real<T>) ? 1 : blocks_at_once<Real<T>>(chunks);
+}
+
 template <class T, int kChunks>
-__global__ void __launch_bounds__(kAttentionThreads, blocks_at_once<Real<T>>(kChunks))
+__global__ void __launch_bounds__(kAttentionThreads, query_blocks_at_once<T>(kChunks))
     attention_queries_kernel(Operands<T> x, std::int64_t blocks) {
   const Attention& how = x.how;
   const std::int64_t heads = how.rows * how.groups * how.queries;
