@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 
 #include "benchmarks/commands.h"
 #include "benchmarks/harness/environment.h"
@@ -46,13 +45,13 @@ std::string shard_text(const Experiment& experiment, const std::vector<MeshAxis>
   const auto model = describe_model(experiment.workload.model, experiment.workload.vocabulary);
   std::vector<std::pair<std::string, std::int64_t>> axes = {{"batch", experiment.workload.training.batch_size}};
   if (experiment.tokens > 0) axes.emplace_back("sequence", experiment.tokens);
-  std::set<std::string> seen;
   for (const Requirement& need : model->requirements()) {
     const std::string key = need.key.substr(need.key.rfind('.') + 1);
     if (key == "kv_heads" && model->resolved().at("kv_heads") == model->resolved().at("heads")) continue;
     axes.emplace_back(key, need.extent);
   }
   axes.emplace_back("vocab", model->vocabulary());
+  const int replicas = key_value_replicas(experiment);
   TextTable table({{"axis", Align::left}, {"extent"}, {"split over", Align::left}, {"a rank holds"}});
   for (const auto& [name, extent] : axes) {
     const std::string axis = name == "kv_heads" ? "heads" : name;
@@ -60,7 +59,7 @@ std::string shard_text(const Experiment& experiment, const std::vector<MeshAxis>
     std::string over;
     for (const std::string& name : mesh_axes_of(experiment.workload.strategy, axis))
       over += (over.empty() ? "" : "+") + name;
-    if (const int replicas = key_value_replicas(experiment); name == "kv_heads" && replicas > 1) {
+    if (name == "kv_heads" && replicas > 1) {
       table.row({name, text_grouped(extent), over.empty() ? "nothing at rest" : over,
                  fmt::format("1, the same on {} ranks", replicas)});
       continue;

@@ -115,8 +115,7 @@ void BertRecords::read(std::int64_t epoch, std::int64_t index, const Row& row) c
 Datasets open_bert_records(const Json& config, std::int64_t tokens, const std::string& data_root) {
   Reader reader(config, "data");
   reader.choice("source", {"bert_tfrecord"});
-  const std::string folder = reader.string("directory", "");
-  require_below(folder, "data.directory");
+  const std::string directory = read_directory(reader, data_root);
   const auto train = names_of(reader.needed("train"), "data.train");
   std::vector<std::string> evaluate;
   if (const Json* value = reader.value("evaluate")) evaluate = names_of(*value, "data.evaluate");
@@ -128,7 +127,7 @@ Datasets open_bert_records(const Json& config, std::int64_t tokens, const std::s
     Files files;
     for (const std::string& name : names)
       files.push_back(
-          std::make_shared<RecordFile>((std::filesystem::path(data_root) / folder / name).lexically_normal().string()));
+          std::make_shared<RecordFile>((std::filesystem::path(directory) / name).lexically_normal().string()));
     return std::make_unique<BertRecords>(std::move(files), tokens, vocabulary);
   };
   Datasets sets;

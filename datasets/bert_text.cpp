@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <utility>
 
 #include "core/error.h"
@@ -227,17 +226,8 @@ Fields bert_fields(std::int64_t tokens, std::int64_t masked) {
 Datasets open_bert_text(const Json& config, std::int64_t tokens, const std::string& data_root) {
   Reader reader(config, "data");
   reader.choice("source", {"bert_text"});
-  const std::string folder = reader.string("directory", "");
-  require_below(folder, "data.directory");
-  const std::string directory = (std::filesystem::path(data_root) / folder).lexically_normal().string();
-  const auto train_names = names_of(reader.needed("train"), "data.train");
-  std::vector<std::string> evaluate_names;
-  if (const Json* value = reader.value("evaluate")) evaluate_names = names_of(*value, "data.evaluate");
-  for (const std::string& name : evaluate_names)
-    require(std::ranges::find(train_names, name) == train_names.end(),
-            "{} is in data.train and in data.evaluate: a model is not judged on what it was trained on; evaluate_every "
-            "parts the documents of one file",
-            name);
+  const auto [directory, train_names, evaluate_names] =
+      read_text_names(reader, data_root, "; evaluate_every parts the documents of one file");
   const std::int64_t every = evaluate_names.empty() ? reader.integer("evaluate_every", 10) : 0;
   require(every == 0 || every >= 2, "data.evaluate_every (from {}) is {}: wanted 2 or more, or 0 for no evaluation",
           reader.origin_of("evaluate_every"), every);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <mutex>
 #include <utility>
 
@@ -185,9 +184,7 @@ Datasets open_images(const Json& config, const std::string& data_root) {
   ImagePlan plan;
   plan.source = reader.choice("source", {"idx", "cifar10"});
   const bool cifar = plan.source == "cifar10";
-  const std::string folder = reader.string("directory", "");
-  require_below(folder, "data.directory");
-  const std::string directory = (std::filesystem::path(data_root) / folder).lexically_normal().string();
+  const std::string directory = read_directory(reader, data_root);
   const Json* train_names = reader.value("train");
   const Json* evaluate_names = reader.value("evaluate");
   for (const char* key : {"classes", "mean", "deviation", "augment"}) reader.value(key);

@@ -231,9 +231,7 @@ int reduction_for(const Part& part, std::int64_t size) {
 Datasets open_jpeg_folders(const Json& config, const std::string& data_root) {
   Reader reader(config, "data");
   reader.choice("source", {"jpeg_folders"});
-  const std::string folder = reader.string("directory", "");
-  require_below(folder, "data.directory");
-  const std::string directory = (fs::path(data_root) / folder).lexically_normal().string();
+  const std::string directory = read_directory(reader, data_root);
   for (const char* key : {"train", "evaluate", "classes", "mean", "deviation", "augment"}) reader.value(key);
   Settings settings;
   settings.size = reader.integer("size", 224);

@@ -3,7 +3,6 @@
 #include "datasets/pairs.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "core/error.h"
@@ -118,15 +117,7 @@ std::string Pairs::target(std::int64_t index) const {
 Datasets open_pairs(const Json& config, std::int64_t tokens, const std::string& data_root) {
   Reader reader(config, "data");
   reader.choice("source", {"pairs"});
-  const std::string folder = reader.string("directory", "");
-  require_below(folder, "data.directory");
-  const std::string directory = (std::filesystem::path(data_root) / folder).lexically_normal().string();
-  const auto train_names = names_of(reader.needed("train"), "data.train");
-  std::vector<std::string> evaluate_names;
-  if (const Json* value = reader.value("evaluate")) evaluate_names = names_of(*value, "data.evaluate");
-  for (const std::string& name : evaluate_names)
-    require(std::ranges::find(train_names, name) == train_names.end(),
-            "{} is in data.train and in data.evaluate: a model is not judged on what it was trained on", name);
+  const auto [directory, train_names, evaluate_names] = read_text_names(reader, data_root);
   const std::int64_t source_tokens = reader.integer("source_tokens", tokens);
   require(source_tokens >= 2 && source_tokens <= (std::int64_t{1} << 24) && tokens >= 2,
           "data.source_tokens is {} and model.tokens {}: a sentence and its mark take at least 2", source_tokens,

@@ -185,6 +185,22 @@ std::vector<std::string> names_of(const Json& value, const std::string& path) {
   return names;
 }
 
+std::string read_directory(Reader& reader, const std::string& data_root) {
+  const std::string folder = reader.string("directory", "");
+  require_below(folder, "data.directory");
+  return (std::filesystem::path(data_root) / folder).lexically_normal().string();
+}
+
+TextNames read_text_names(Reader& reader, const std::string& data_root, std::string_view remedy) {
+  TextNames names{read_directory(reader, data_root), names_of(reader.needed("train"), "data.train"), {}};
+  if (const Json* value = reader.value("evaluate")) names.evaluate = names_of(*value, "data.evaluate");
+  for (const std::string& name : names.evaluate)
+    require(std::ranges::find(names.train, name) == names.train.end(),
+            "{} is in data.train and in data.evaluate: a model is not judged on what it was trained on{}", name,
+            remedy);
+  return names;
+}
+
 TextFiles::TextFiles(std::string directory, std::vector<std::string> names)
     : directory_(std::move(directory)), names_(std::move(names)) {
   const std::optional<Json> manifest = read_manifest(directory_);

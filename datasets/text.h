@@ -57,5 +57,13 @@ Datasets open_text(const Json& config, std::int64_t tokens, const std::string& d
 void require_below(const std::string& name, const std::string& path);
 // A string or an array of strings, none twice, all below.
 std::vector<std::string> names_of(const Json& value, const std::string& path);
+// Below data_root, as "directory" of a data set says.
+std::string read_directory(Reader&, const std::string& data_root);
+// What sources of text files name; "evaluate" may be left out. Throws Error when a file is in both, with `remedy`.
+struct TextNames {
+  std::string directory;
+  std::vector<std::string> train, evaluate;
+};
+TextNames read_text_names(Reader&, const std::string& data_root, std::string_view remedy = "");
 
 }  // namespace quadrille

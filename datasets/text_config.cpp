@@ -70,16 +70,7 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const Json& config, const std::s
 Datasets open_text(const Json& config, std::int64_t tokens, const std::string& data_root) {
   Reader reader(config, "data");
   reader.choice("source", {"text"});
-  const std::string folder = reader.string("directory", "");
-  require_below(folder, "data.directory");
-  const std::string directory = (std::filesystem::path(data_root) / folder).lexically_normal().string();
-  const std::vector<std::string> train_names = names_of(reader.needed("train"), "data.train");
-  std::vector<std::string> evaluate_names;
-  if (const Json* value = reader.value("evaluate")) evaluate_names = names_of(*value, "data.evaluate");
-  for (const std::string& name : evaluate_names) {
-    require(std::ranges::find(train_names, name) == train_names.end(),
-            "{} is in data.train and in data.evaluate: a model is not judged on what it was trained on", name);
-  }
+  const auto [directory, train_names, evaluate_names] = read_text_names(reader, data_root);
   TextPlan plan;
   const Json* named = reader.value("tokenizer");
   const Json tokenizer_config = named ? *named : Json::object();

@@ -103,9 +103,7 @@ std::shared_ptr<const Tokens> open_set(const std::string& source, const std::str
 Datasets open_token_files(const Json& config, std::int64_t tokens, const std::string& data_root) {
   Reader reader(config, "data");
   const std::string source = reader.choice("source", {"llmc", "megatron", "nanogpt"});
-  const std::string folder = reader.string("directory", "");
-  require_below(folder, "data.directory");
-  const std::string directory = (std::filesystem::path(data_root) / folder).lexically_normal().string();
+  const std::string directory = read_directory(reader, data_root);
   const std::vector<std::string> train = names_of(reader.needed("train"), "data.train");
   const Json* evaluate = reader.value("evaluate");
   std::optional<std::int64_t> vocabulary;

@@ -6,7 +6,9 @@
 
 #include "core/error.h"
 #include "core/faults.h"
+#include "models/config.h"
 #include "models/nn/layers.h"
+#include "models/word_head.h"
 
 namespace quadrille {
 
@@ -100,29 +102,9 @@ class DecoderLayer : public Block {
   std::unique_ptr<Linear> gate_;
 };
 
-class Head : public Block {
- public:
-  Head(Parameters& p, const GptConfig& c, Parameter* tied, double smoothing)
-      : Block("head"),
-        words_{Axis::vocab, c.vocabulary},
-        norm_(p, "head", "head.norm", {Axis::embed, c.embed}, norm_kind(c), c.norm_epsilon),
-        smoothing_(smoothing),
-        table_(tied ? tied
-                    : &p.make("head.table", "head", {words_, {Axis::embed, c.embed}}, 0, kInitialDeviation, true)) {}
-  Handed forward(Tape& tape, Handed in) override {
-    const Var x = norm_(tape, in.hidden);
-    tape.scope("head");
-    const Var logits = tape.settle(tape.linear(x, tape.use(*table_), 1, {words_}, Tape::Summed::last));
-    tape.cross_entropy(logits, "labels", smoothing_);
-    return {};
-  }
-
- private:
-  Dim words_;
-  NormLayer norm_;
-  double smoothing_;
-  Parameter* table_;
-};
+WordHeadSizes words_of(const GptConfig& c) {
+  return {c.vocabulary, c.embed, norm_kind(c), c.norm_epsilon, kInitialDeviation};
+}
 
 class GptDescription : public ModelDescription {
  public:
@@ -153,7 +135,7 @@ class GptDescription : public ModelDescription {
     Parameter* tied = c_.tied_head ? &embed->table() : nullptr;
     blocks.push_back(std::move(embed));
     for (std::int64_t i = 0; i < c_.layers; ++i) blocks.push_back(std::make_unique<DecoderLayer>(p, c_, i));
-    blocks.push_back(std::make_unique<Head>(p, c_, tied, smoothing));
+    blocks.push_back(std::make_unique<WordHead>(p, "head.norm", words_of(c_), tied, smoothing));
     return blocks;
   }
   const Json& resolved() const override { return resolved_; }
@@ -163,27 +145,16 @@ class GptDescription : public ModelDescription {
   Json resolved_;
 };
 
-constexpr std::int64_t kMostLayers = 10'000;
-constexpr std::int64_t kLargestSize = std::int64_t{1} << 31;  // of one dim; products are 64-bit
-
 GptConfig read_gpt(Reader& reader, std::int64_t data_vocabulary) {
   GptConfig c;
   reader.string("kind");
-  const auto size = [&](std::string_view key, std::optional<std::int64_t> fallback = {},
-                        std::int64_t most = kLargestSize) {
-    const std::int64_t n = reader.integer(key, fallback);
-    require(n >= 1 && n <= most, "{}: {} is {}: it must be from 1 to {}", reader.origin_of(key), reader.path_of(key), n,
-            most);
-    return n;
-  };
-  c.layers = size("layers", {}, kMostLayers);
-  c.embed = size("embed");
-  c.heads = size("heads");
-  c.kv_heads = size("kv_heads", c.heads);
-  c.mlp = size("mlp", std::min(4 * c.embed, kLargestSize));
-  c.tokens = size("tokens");
-  const Json* words = reader.value("vocabulary");
-  c.vocabulary = !words || (words->is_string() && words->string() == "data") ? data_vocabulary : size("vocabulary");
+  c.layers = read_size(reader, "layers", {}, kMostLayers);
+  c.embed = read_size(reader, "embed");
+  c.heads = read_size(reader, "heads");
+  c.kv_heads = read_size(reader, "kv_heads", c.heads);
+  c.mlp = read_size(reader, "mlp", std::min(4 * c.embed, kLargestSize));
+  c.tokens = read_size(reader, "tokens");
+  c.vocabulary = read_labels(reader, "vocabulary", data_vocabulary);
   c.tied_head = reader.boolean("tied_head", true);
   c.rotary = reader.choice("positions", {"learned", "rotary"}, "learned") == "rotary";
   c.rotary_base = reader.number("rotary_base", 10000);
@@ -196,31 +167,21 @@ GptConfig read_gpt(Reader& reader, std::int64_t data_vocabulary) {
   return c;
 }
 
-// Sizes that contradict one another, all at once.
-std::vector<std::string> faults_of(const GptConfig& c, const Reader& reader, std::int64_t data_vocabulary) {
-  std::vector<std::string> faults;
-  const auto check = [&](bool good, std::string_view key, const std::string& text) {
-    if (!good) faults.push_back(fmt::format("{}: {}", reader.origin_of(key), text));
-  };
-  check(c.embed % c.heads == 0, "heads",
-        fmt::format("model.heads {} does not divide model.embed {}; legal heads: {}", c.heads, c.embed,
-                    divisors_text(c.embed)));
-  check(c.heads % c.kv_heads == 0, "kv_heads",
-        fmt::format("model.kv_heads {} does not divide model.heads {}; legal kv_heads: {}", c.kv_heads, c.heads,
-                    divisors_text(c.heads)));
-  check(!c.rotary || c.embed % c.heads != 0 || c.head() % 2 == 0, "positions",
-        fmt::format("rotary positions need an even head width, found {} = embed {} / heads {}", c.embed / c.heads,
-                    c.embed, c.heads));
-  check(c.dropout >= 0 && c.dropout < 1, "dropout",
-        fmt::format("model.dropout is {}: it must lie in [0, 1)", c.dropout));
-  check(c.norm_epsilon > 0, "norm_epsilon",
-        fmt::format("model.norm_epsilon is {}: it must be above 0", c.norm_epsilon));
-  check(c.rotary_base > 1, "rotary_base", fmt::format("model.rotary_base is {}: it must be above 1", c.rotary_base));
-  check(c.vocabulary >= 2, "vocabulary", fmt::format("model.vocabulary is {}: it must be at least 2", c.vocabulary));
-  check(data_vocabulary <= c.vocabulary, "vocabulary",
-        fmt::format("model.vocabulary is {} but the data has ids up to {}: raise it, or write \"data\"", c.vocabulary,
-                    data_vocabulary - 1));
-  return faults;
+void refuse_contradictions(const GptConfig& c, const Reader& reader, std::int64_t data_vocabulary) {
+  SizeFaults faults(reader);
+  faults.check_heads(c.embed, c.heads);
+  faults.check(c.heads % c.kv_heads == 0, "kv_heads",
+               fmt::format("model.kv_heads {} does not divide model.heads {}; legal kv_heads: {}", c.kv_heads, c.heads,
+                           divisors_text(c.heads)));
+  faults.check(!c.rotary || c.embed % c.heads != 0 || c.head() % 2 == 0, "positions",
+               fmt::format("rotary positions need an even head width, found {} = embed {} / heads {}",
+                           c.embed / c.heads, c.embed, c.heads));
+  faults.check_share("dropout", c.dropout);
+  faults.check_positive("norm_epsilon", c.norm_epsilon);
+  faults.check(c.rotary_base > 1, "rotary_base",
+               fmt::format("model.rotary_base is {}: it must be above 1", c.rotary_base));
+  faults.check_labels("vocabulary", c.vocabulary, data_vocabulary, "ids");
+  faults.refuse();
 }
 
 }  // namespace
@@ -228,7 +189,7 @@ std::vector<std::string> faults_of(const GptConfig& c, const Reader& reader, std
 std::unique_ptr<ModelDescription> describe_gpt(const Json& config, std::int64_t data_vocabulary) {
   Reader reader(config, "model");
   const GptConfig c = read_gpt(reader, data_vocabulary);
-  refuse_all(faults_of(c, reader, data_vocabulary), "sizes of the model contradict one another");
+  refuse_contradictions(c, reader, data_vocabulary);
   Json resolved = reader.resolved();
   resolved.set("vocabulary", Json(c.vocabulary));
   return std::make_unique<GptDescription>(c, std::move(resolved));

@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/faults.h"
+#include "models/config.h"
 #include "models/resnet/resnet.h"
 
 namespace quadrille {
 
 namespace {
 
-constexpr std::int64_t kLargestSize = std::int64_t{1} << 24, kMostBlocks = 1000, kMostStages = 8;
+constexpr std::int64_t kLargestExtent = std::int64_t{1} << 24, kMostBlocks = 1000, kMostStages = 8;
 
 struct Depth {
   std::vector<std::int64_t> blocks;
@@ -65,10 +65,7 @@ ResnetConfig read_resnet(const Json& config, std::int64_t data_classes, Json& re
   reader.string("kind");
   ResnetConfig c;
   const auto size = [&](std::string_view key, std::optional<std::int64_t> fallback = {}) {
-    const std::int64_t n = reader.integer(key, fallback);
-    require(n >= 1 && n <= kLargestSize, "{}: {} is {}: it must be from 1 to {}", reader.origin_of(key),
-            reader.path_of(key), n, kLargestSize);
-    return n;
+    return read_size(reader, key, fallback, kLargestExtent);
   };
   const bool cifar = reader.choice("family", {"imagenet", "cifar"}, "imagenet") == "cifar";
   if (const Json* blocks = reader.value("blocks")) {
@@ -85,26 +82,17 @@ ResnetConfig read_resnet(const Json& config, std::int64_t data_classes, Json& re
   c.height = size("height");
   c.width = size("width", c.height);
   c.colours = size("colours", 3);
-  const Json* classes = reader.value("classes");
-  c.classes = !classes || (classes->is_string() && classes->string() == "data") ? data_classes : size("classes");
+  c.classes = read_labels(reader, "classes", data_classes, kLargestExtent);
   c.norm_epsilon = reader.number("norm_epsilon", 1e-5);
   c.norm_momentum = reader.number("norm_momentum", 0.9);
   c.norm_groups = size("norm_groups", 1);
   c.zero_last_gain = reader.boolean("zero_last_gain", true);
   reader.done();
-  std::vector<std::string> faults;
-  const auto check = [&](bool good, std::string_view key, const std::string& text) {
-    if (!good) faults.push_back(fmt::format("{}: {}", reader.origin_of(key), text));
-  };
-  check(c.norm_epsilon > 0, "norm_epsilon",
-        fmt::format("model.norm_epsilon is {}: it must be above 0", c.norm_epsilon));
-  check(c.norm_momentum >= 0 && c.norm_momentum < 1, "norm_momentum",
-        fmt::format("model.norm_momentum is {}: it must lie in [0, 1)", c.norm_momentum));
-  check(c.classes >= 2, "classes", fmt::format("model.classes is {}: it must be at least 2", c.classes));
-  check(data_classes <= c.classes, "classes",
-        fmt::format("model.classes is {} but the data has labels up to {}: raise it, or write \"data\"", c.classes,
-                    data_classes - 1));
-  refuse_all(faults, "sizes of the model contradict one another");
+  SizeFaults faults(reader);
+  faults.check_positive("norm_epsilon", c.norm_epsilon);
+  faults.check_share("norm_momentum", c.norm_momentum);
+  faults.check_labels("classes", c.classes, data_classes, "labels");
+  faults.refuse();
   resolved = reader.resolved();
   resolved.set("classes", Json(c.classes));
   return c;

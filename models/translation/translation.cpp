@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models/nn/layers.h"
+#include "models/word_head.h"
 
 namespace quadrille {
 
@@ -239,31 +240,9 @@ class DecoderLayer : public Block {
   Mlp mlp_;
 };
 
-class Head : public Block {
- public:
-  Head(Parameters& p, const TranslationConfig& c, Parameter* table, double smoothing)
-      : Block("head"),
-        words_{Axis::vocab, c.vocabulary},
-        norm_(p, bucket(), "decoder.norm", {Axis::embed, c.embed}, norm_kind(c), c.norm_epsilon),
-        smoothing_(smoothing),
-        table_(table
-                   ? table
-                   : &p.make("head.table", bucket(), {words_, {Axis::embed, c.embed}}, 0, 1 / root_of(c.embed), true)) {
-  }
-  Handed forward(Tape& tape, Handed in) override {
-    const Var x = norm_(tape, in.hidden);
-    tape.scope("head");
-    const Var logits = tape.settle(tape.linear(x, tape.use(*table_), 1, {words_}, Tape::Summed::last));
-    tape.cross_entropy(logits, "labels", smoothing_);
-    return {};
-  }
-
- private:
-  Dim words_;
-  NormLayer norm_;
-  double smoothing_;
-  Parameter* table_;
-};
+WordHeadSizes words_of(const TranslationConfig& c) {
+  return {c.vocabulary, c.embed, norm_kind(c), c.norm_epsilon, 1 / root_of(c.embed)};
+}
 
 class TranslationDescription : public ModelDescription {
  public:
@@ -303,7 +282,7 @@ class TranslationDescription : public ModelDescription {
     for (std::int64_t i = 0; i < c_.encoder_layers; ++i) blocks.push_back(std::make_unique<EncoderLayer>(p, c_, i));
     blocks.push_back(std::make_unique<Turn>(p, c_, tied));
     for (std::int64_t i = 0; i < c_.decoder_layers; ++i) blocks.push_back(std::make_unique<DecoderLayer>(p, c_, i));
-    blocks.push_back(std::make_unique<Head>(p, c_, tied, smoothing));
+    blocks.push_back(std::make_unique<WordHead>(p, "decoder.norm", words_of(c_), tied, smoothing));
     return blocks;
   }
   const Json& resolved() const override { return resolved_; }

@@ -1,41 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // The configuration of an encoder-decoder: keys, sizes, refusals.
 #include <algorithm>
-#include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "core/error.h"
-#include "core/faults.h"
+#include "models/config.h"
 #include "models/translation/translation.h"
 
 namespace quadrille {
 
 namespace {
 
-constexpr std::int64_t kMostLayers = 10'000;
-constexpr std::int64_t kLargestSize = std::int64_t{1} << 31;  // of one dim; products are 64-bit
-
 TranslationConfig read_keys(Reader& reader, std::int64_t data_vocabulary) {
   TranslationConfig c;
   reader.string("kind");
-  const auto size = [&](std::string_view key, std::optional<std::int64_t> fallback = {},
-                        std::int64_t most = kLargestSize) {
-    const std::int64_t n = reader.integer(key, fallback);
-    require(n >= 1 && n <= most, "{}: {} is {}: it must be from 1 to {}", reader.origin_of(key), reader.path_of(key), n,
-            most);
-    return n;
-  };
-  c.encoder_layers = size("encoder_layers", {}, kMostLayers);
-  c.decoder_layers = size("decoder_layers", c.encoder_layers, kMostLayers);
-  c.embed = size("embed");
-  c.heads = size("heads");
-  c.mlp = size("mlp", std::min(4 * c.embed, kLargestSize));
-  c.tokens = size("tokens");
-  c.source_tokens = size("source_tokens", c.tokens);
-  const Json* words = reader.value("vocabulary");
-  c.vocabulary = !words || (words->is_string() && words->string() == "data") ? data_vocabulary : size("vocabulary");
+  c.encoder_layers = read_size(reader, "encoder_layers", {}, kMostLayers);
+  c.decoder_layers = read_size(reader, "decoder_layers", c.encoder_layers, kMostLayers);
+  c.embed = read_size(reader, "embed");
+  c.heads = read_size(reader, "heads");
+  c.mlp = read_size(reader, "mlp", std::min(4 * c.embed, kLargestSize));
+  c.tokens = read_size(reader, "tokens");
+  c.source_tokens = read_size(reader, "source_tokens", c.tokens);
+  c.vocabulary = read_labels(reader, "vocabulary", data_vocabulary);
   c.tied = reader.boolean("tied", true);
   c.learned = reader.choice("positions", {"sinusoidal", "learned"}, "sinusoidal") == "learned";
   c.rms = reader.choice("norm", {"layer", "rms"}, "layer") == "rms";
@@ -59,23 +44,14 @@ TranslationConfig read_keys(Reader& reader, std::int64_t data_vocabulary) {
 TranslationConfig read_translation(const Json& config, std::int64_t data_vocabulary, Json& resolved) {
   Reader reader(config, "model");
   const TranslationConfig c = read_keys(reader, data_vocabulary);
-  std::vector<std::string> faults;
-  const auto check = [&](bool good, std::string_view key, const std::string& text) {
-    if (!good) faults.push_back(fmt::format("{}: {}", reader.origin_of(key), text));
-  };
-  check(c.embed % c.heads == 0, "heads",
-        fmt::format("model.heads {} does not divide model.embed {}; legal heads: {}", c.heads, c.embed,
-                    divisors_text(c.embed)));
-  for (const auto& [key, p] : {std::pair{"dropout", c.dropout}, std::pair{"attention_dropout", c.attention_dropout},
-                               std::pair{"activation_dropout", c.activation_dropout}})
-    check(p >= 0 && p < 1, key, fmt::format("model.{} is {}: it must lie in [0, 1)", key, p));
-  check(c.norm_epsilon > 0, "norm_epsilon",
-        fmt::format("model.norm_epsilon is {}: it must be above 0", c.norm_epsilon));
-  check(c.vocabulary >= 2, "vocabulary", fmt::format("model.vocabulary is {}: it must be at least 2", c.vocabulary));
-  check(data_vocabulary <= c.vocabulary, "vocabulary",
-        fmt::format("model.vocabulary is {} but the data has ids up to {}: raise it, or write \"data\"", c.vocabulary,
-                    data_vocabulary - 1));
-  refuse_all(faults, "sizes of the model contradict one another");
+  SizeFaults faults(reader);
+  faults.check_heads(c.embed, c.heads);
+  faults.check_share("dropout", c.dropout);
+  faults.check_share("attention_dropout", c.attention_dropout);
+  faults.check_share("activation_dropout", c.activation_dropout);
+  faults.check_positive("norm_epsilon", c.norm_epsilon);
+  faults.check_labels("vocabulary", c.vocabulary, data_vocabulary, "ids");
+  faults.refuse();
   resolved = reader.resolved();
   resolved.set("vocabulary", Json(c.vocabulary));
   return c;
